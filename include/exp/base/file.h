@@ -1,0 +1,16 @@
+// Reading whole files, and writing them so that a reader sees the old or the new content, never half.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace xp {
+
+// The whole content. Throws UsageError naming the path and the system's reason.
+std::string ReadFile(const std::filesystem::path& path);
+
+// Writes beside the target, flushes to disk and renames over it. Throws JobError naming the path.
+void WriteFileAtomic(const std::filesystem::path& path, std::string_view content);
+
+}  // namespace xp

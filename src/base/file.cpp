@@ -1,0 +1,87 @@
+#include "exp/base/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "exp/base/error.h"
+
+namespace xp {
+namespace {
+
+// Closes on every way out.
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+void WriteAll(int fd, std::string_view content, const std::filesystem::path& path) {
+  while (!content.empty()) {
+    ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      throw JobError({.what = std::string("writing failed: ") + std::strerror(errno),
+                      .where = path.string(),
+                      .next = errno == ENOSPC ? "free space on the disk" : ""});
+    }
+    content.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+void SyncFolder(const std::filesystem::path& folder) {
+  Descriptor d{::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY)};
+  if (d.fd >= 0) ::fsync(d.fd);
+}
+
+}  // namespace
+
+std::string ReadFile(const std::filesystem::path& path) {
+  Descriptor d{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (d.fd < 0) {
+    throw UsageError({.what = std::string("can't be opened: ") + std::strerror(errno),
+                      .where = path.string()});
+  }
+  std::string content;
+  char buffer[1 << 16];
+  while (true) {
+    ssize_t n = ::read(d.fd, buffer, sizeof(buffer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      throw UsageError({.what = std::string("can't be read: ") + std::strerror(errno),
+                        .where = path.string()});
+    }
+    if (n == 0) return content;
+    content.append(buffer, static_cast<size_t>(n));
+  }
+}
+
+void WriteFileAtomic(const std::filesystem::path& path, std::string_view content) {
+  std::filesystem::path temporary = path;
+  temporary += ".tmp." + std::to_string(::getpid());
+  try {
+    Descriptor d{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+    if (d.fd < 0) {
+      throw JobError({.what = std::string("can't be created: ") + std::strerror(errno),
+                      .where = temporary.string()});
+    }
+    WriteAll(d.fd, content, temporary);
+    if (::fsync(d.fd) != 0) {
+      throw JobError({.what = std::string("can't be flushed to disk: ") + std::strerror(errno),
+                      .where = temporary.string()});
+    }
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+      throw JobError({.what = std::string("can't be renamed: ") + std::strerror(errno),
+                      .where = path.string()});
+    }
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  SyncFolder(path.parent_path());
+}
+
+}  // namespace xp

@@ -1,0 +1,18 @@
+// How a command joins the program: one file `src/cli/<command>.cpp` with one function
+// `void Add<Command>Command(CLI::App& app, Context& context)`, declared below and called in main.cpp.
+// A command parses its flags, calls the library and prints; it throws xp::Error for what goes wrong.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace xp::cli {
+
+// Shared by all commands of one invocation.
+struct Context {
+  int exit_code = 0;               // what main returns when no error was thrown
+  std::vector<std::string> argv;   // as given, for the record
+};
+
+// keep-sorted
+}  // namespace xp::cli

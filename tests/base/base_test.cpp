@@ -1,0 +1,71 @@
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "catch.h"
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/base/hash.h"
+#include "exp/base/philox.h"
+
+namespace fs = std::filesystem;
+
+TEST_CASE("an error says where, what, what was expected and what to do") {
+  xp::Error e = xp::UsageError({"`lr` is a string", "a.yaml:3:7", "a number", "drop the quotes"});
+  CHECK(std::string(e.what()) ==
+        "a.yaml:3:7: `lr` is a string\n  expected: a number\n  next: drop the quotes");
+  CHECK(e.exit_code() == 2);
+}
+
+TEST_CASE("xxh128 agrees with the reference tool") {
+  // printf '' | xxh128sum; printf 'abc' | xxh128sum (xxhsum 0.8.1)
+  CHECK(xp::HashBytes("").Hex() == "99aa06d3014798d86001c324468d497f");
+  CHECK(xp::HashBytes("abc").Hex() == "06b05ab6733a618578af5f94892f3950");
+  xp::Hasher h;
+  h.Update("a");
+  h.Update("bc");
+  CHECK(h.Digest() == xp::HashBytes("abc"));
+}
+
+TEST_CASE("philox agrees with Random123's known answers") {
+  // kat_vectors of Random123 1.14: philox4x32-10 with zeros, and with all ones.
+  xp::Philox4 zero = xp::Philox(0, 0, 0, 0, 0);
+  CHECK(zero.v[0] == 0x6627e8d5u);
+  CHECK(zero.v[1] == 0xe169c58du);
+  CHECK(zero.v[2] == 0xbc57ac4cu);
+  CHECK(zero.v[3] == 0x9b00dbd8u);
+  uint32_t f = 0xffffffffu;
+  xp::Philox4 ones = xp::Philox(~0ull, f, f, f, f);
+  CHECK(ones.v[0] == 0x408f276du);
+  CHECK(ones.v[1] == 0x41c83b0eu);
+  CHECK(ones.v[2] == 0xa20bc7c6u);
+  CHECK(ones.v[3] == 0x6d5451fdu);
+}
+
+TEST_CASE("a stream is in range and unbiased enough") {
+  xp::RandomStream s(1, xp::RandomPurpose::kTest, 0, 0);
+  int counts[3] = {0, 0, 0};
+  double mean = 0, square = 0;
+  for (int i = 0; i < 30000; ++i) ++counts[s.Below(3)];
+  for (int i = 0; i < 30000; ++i) {
+    double x = s.Normal();
+    mean += x / 30000;
+    square += x * x / 30000;
+  }
+  for (int c : counts) CHECK(std::abs(c - 10000) < 400);
+  CHECK(std::abs(mean) < 0.03);
+  CHECK(std::abs(square - 1) < 0.05);
+}
+
+TEST_CASE("an atomic write replaces the whole content and leaves nothing beside it") {
+  fs::path dir = fs::temp_directory_path() / ("exp_file_test_" + std::to_string(::getpid()));
+  fs::create_directories(dir);
+  xp::WriteFileAtomic(dir / "a", "one");
+  xp::WriteFileAtomic(dir / "a", "two");
+  CHECK(xp::ReadFile(dir / "a") == "two");
+  CHECK(std::distance(fs::directory_iterator(dir), fs::directory_iterator()) == 1);
+  CHECK_THROWS_WITH(xp::ReadFile(dir / "none"), ContainsSubstring("No such file"));
+  CHECK_THROWS_AS(xp::WriteFileAtomic(dir / "no" / "a", "x"), xp::Error);
+  fs::remove_all(dir);
+}

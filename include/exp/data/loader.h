@@ -1,0 +1,128 @@
+// Batches of a detection data set: decoded, augmented and padded by worker threads ahead of need.
+//
+// What batch k of epoch e holds is a pure function of (data set, options, e, k): the number of
+// workers and the point at which an epoch was entered change nothing (design.md, "Bitwise by
+// default").
+//
+// Training graphs are compiled for fixed shapes, so batches come in few of them. Images are grouped
+// by aspect (landscape, portrait) and, with multi-scale, each batch draws one scale; a group's
+// padded shape is the largest of its resized images, rounded up to `size_divisor`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exp/data/coco.h"
+#include "exp/data/resize.h"
+
+namespace xp::data {
+
+struct Batch {
+  int n = 0, height = 0, width = 0;  // the padded shape, one of Loader::Buckets()
+  std::vector<uint8_t> images;  // [n, height, width, 3] RGB, zero right of and below each image
+  std::vector<int32_t> image_sizes;     // [n, 2] height, width after the resize, without padding
+  std::vector<float> scale_factors;     // [n, 2] x, y: resized / original size
+  std::vector<int32_t> original_sizes;  // [n, 2] height, width
+  std::vector<int64_t> image_ids;       // [n]
+  std::vector<int32_t> image_indices;   // [n] into CocoDataset::images
+  std::vector<uint8_t> flips;           // [n] bit 0: mirrored horizontally, bit 1: vertically
+
+  int max_boxes = 0;  // capacity, the same for every batch of a loader
+  std::vector<float>
+      boxes;  // [n, max_boxes, 4] x1 y1 x2 y2, pixels of the padded image; zeros after the count
+  std::vector<int32_t> labels;      // [n, max_boxes] 0-based class; -1 after the count
+  std::vector<int32_t> box_counts;  // [n]
+
+  int max_ignore = 0;                  // capacity for crowds; 0 when the data set has none
+  std::vector<float> ignore_boxes;     // [n, max_ignore, 4]
+  std::vector<int32_t> ignore_counts;  // [n]
+};
+
+// A shape that a batch may have.
+struct Bucket {
+  int n = 0, height = 0, width = 0;
+  bool operator==(const Bucket&) const = default;
+};
+
+enum class MultiscaleMode {
+  kValue,  // a batch draws one of the scales
+  kRange,  // a batch draws a shorter side between the two scales' (in `range_steps` steps)
+};
+
+enum class LastBatch {
+  kSmaller,  // a group's last batch holds what is left
+  kDrop,     // left-over images of an epoch are not used (others in each epoch)
+  kRepeat,   // filled up from the start of the group, as mmdetection and torchvision do
+};
+
+struct LoaderOptions {
+  std::string img_prefix;   // folder that file names are relative to
+  int samples_per_gpu = 2;  // n
+  int workers = 2;          // threads, >= 1
+  int prefetch = 3;         // batches held ready or in work, >= 1
+  uint64_t seed = 0;
+
+  std::vector<ImageScale> scales = {{1333, 800}};
+  MultiscaleMode multiscale = MultiscaleMode::kValue;
+  int range_steps = 4;
+  bool keep_ratio = true;  // false: exactly the scale's width and height (SSD)
+  SizeRounding rounding = SizeRounding::kFloor;
+  int size_divisor = 32;
+
+  double flip_ratio = 0;           // probability of a horizontal mirror
+  double vertical_flip_ratio = 0;  // and of a vertical one
+
+  bool shuffle = true;
+  bool aspect_grouping = true;
+  LastBatch last_batch = LastBatch::kSmaller;
+  bool filter_empty_gt = false;  // leave out images without a box to train on
+  int min_image_side = 0;        // leave out smaller images (mmdetection: 32)
+  double min_box_side =
+      0;  // leave out boxes with a side under this, original pixels (mmdetection: 1)
+
+  // An image that can't be decoded or isn't of the size that the JSON says: kStrict throws from
+  // Next(); kDrop takes the next image of its group instead and adds a warning; kIgnore the same
+  // without one.
+  Policy image_policy = Policy::kStrict;
+
+  // Data parallelism: of each `world` consecutive batches this loader returns number `rank`. The
+  // batches left over at the end are not used.
+  int rank = 0, world = 1;
+};
+
+class Loader {
+ public:
+  // Throws UsageError when no image is left, or an option is out of range.
+  Loader(std::shared_ptr<const CocoDataset> dataset, LoaderOptions options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // Every shape that a batch of this loader may have, largest area first.
+  const std::vector<Bucket>& Buckets() const;
+  int max_boxes() const;
+  int max_ignore() const;
+  int64_t batches_per_epoch() const;  // the same in each epoch
+  int64_t images() const;             // that the loader draws from
+  const CocoDataset& dataset() const;
+  const LoaderOptions& options() const;
+
+  // Begins an epoch at its batch number `start_batch` (0 .. batches_per_epoch), also while another
+  // one is not used up.
+  void StartEpoch(uint32_t epoch, int64_t start_batch = 0);
+
+  // Moves the epoch's next batch into `batch` and reuses the memory that it held; false at its end.
+  // Rethrows here, in order, what went wrong in a worker, as UsageError that names the image.
+  bool Next(Batch* batch);
+
+  // Images that were replaced under Policy::kDrop since the last call.
+  std::vector<std::string> TakeWarnings();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace xp::data

@@ -118,11 +118,14 @@ enum class OpType : uint8_t {
               //   [factor] -> param, momentum, [param_compute T [P]]. UpdateAttrs
               //   g = factor * grad (skips all when factor is 0) + decay * p; m = mu * m + g;
               //   p -= lr * (nesterov ? g + mu * m : m). PyTorch'"'"'s rule: the first m equals g.
-  kAdam,  // as kSgd with slots m, v f32 [P] each and step f32 [1] (counts applied steps, updated
-          //   in place) -> param, m, v, step, [param_compute]. UpdateAttrs (decoupled: AdamW)
-  kLars,  // as kSgd; the local rate trust * ||p|| / (||g|| + decay * ||p||). UpdateAttrs
+  kAdam,  // grad, [grad_compute], [accumulated], param, m, v f32 [P], step f32 [1] (counts applied
+          //   steps, updated in place), lr, [factor] -> param, m, v, step, [param_compute].
+          //   UpdateAttrs (decoupled: AdamW)
+  kLars,  // as kSgd with g = local * (factor * grad + decay * p), a segment being a layer:
+          //   local = trust * ||p|| / (||factor * grad|| + decay * ||p||), 1 where a norm is 0.
+          //   UpdateAttrs
   kAccumulate,  // grad, [grad_compute], accumulated, first i32 [1] -> accumulated = first ? g : acc
-                // + g
+                // + g. UpdateAttrs
   kCastParams,  // param f32 [P] -> param_compute T [P]
   kEma,         // param, ema f32 [P], momentum f32 [1] -> ema = (1 - momentum) * ema + momentum * p
   kUpdateLossScale,  // factor f32 [1], scale f32 [1], good_steps f32 [1] -> scale, good_steps.
@@ -268,6 +271,7 @@ struct UpdateAttrs {
   float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f;
   bool decoupled = false;
   float trust = 0.001f;
+  float max_value = 0;  // 0: no clipping by value, else |factor * grad| <= max_value
   bool use_accumulated = false;
 };
 struct ClipAttrs {

@@ -1,0 +1,13 @@
+// Makes the kernels of the gradient clipping, optimizer and parameter operations.
+#include "src/graph/cuda/kernel.h"
+
+namespace xp::graph::cuda {
+
+std::unique_ptr<Kernel> MakeUpdateKernel(Context&, const Graph&, const Op& op) {
+  switch (op.type) {
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace xp::graph::cuda

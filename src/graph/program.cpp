@@ -1,0 +1,140 @@
+#include "exp/graph/program.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <stdexcept>
+
+#include "exp/base/error.h"
+
+namespace xp::graph {
+namespace {
+
+std::vector<std::unique_ptr<Kernel>> CreateKernels(Backend& backend, const Graph& g) {
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  kernels.reserve(g.ops().size());
+  for (const Op& op : g.ops()) kernels.push_back(backend.CreateKernel(g, op));
+  return kernels;
+}
+
+std::vector<size_t> Workspaces(const std::vector<std::unique_ptr<Kernel>>& kernels) {
+  std::vector<size_t> bytes;
+  bytes.reserve(kernels.size());
+  for (const auto& kernel : kernels) bytes.push_back(kernel->WorkspaceBytes());
+  return bytes;
+}
+
+size_t Aligned(size_t n) {
+  return (n + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
+
+double Gib(uint64_t bytes) { return static_cast<double>(bytes) / (1u << 30); }
+
+}  // namespace
+
+Program::Program(Backend& backend, Graph graph, ParamBuffers& params, std::shared_ptr<Buffer> arena)
+    : backend_(backend), graph_(std::move(graph)), params_(params) {
+  kernels_ = CreateKernels(backend_, graph_);
+  plan_ = PlanMemory(graph_, Workspaces(kernels_));
+  arena_ = std::move(arena);
+  size_t needed = plan_.persistent_bytes;
+  if (!arena_ || arena_->bytes() < plan_.arena_bytes) needed += plan_.arena_bytes;
+  DeviceMemory memory = backend_.Memory();
+  if (needed > memory.free_bytes) {
+    throw JobError(
+        {.what = fmt::format(
+             "mem lim: one step needs {:.2f} GiB more, {:.2f} GiB of {:.2f} GiB are free",
+             Gib(needed), Gib(memory.free_bytes), Gib(memory.total_bytes)),
+         .where = backend_.name(),
+         .next = "lower data.samples_per_gpu or img_scale, or free memory on the device"});
+  }
+  if (!arena_ || arena_->bytes() < plan_.arena_bytes) {
+    arena_.reset();
+    arena_ = backend_.Allocate(plan_.arena_bytes);
+  }
+  persistent_ = backend_.Allocate(plan_.persistent_bytes);
+
+  address_.resize(graph_.tensors().size(), nullptr);
+  size_t used = 0;
+  for (size_t i = 0; i < address_.size(); ++i) {
+    const Tensor& t = graph_.tensors()[i];
+    if (t.storage == Storage::kTemp) {
+      address_[i] = static_cast<char*>(arena_->data()) + plan_.offset[i];
+    } else if (t.storage == Storage::kInput || t.storage == Storage::kOutput) {
+      address_[i] = static_cast<char*>(persistent_->data()) + used;
+      used += Aligned(t.bytes());
+    } else if (void* base = params_.Data(t.storage)) {
+      address_[i] = static_cast<char*>(base) + static_cast<size_t>(t.offset) * DTypeSize(t.dtype);
+    } else {
+      throw std::logic_error("the graph uses a flat buffer that doesn't exist: " + t.name);
+    }
+  }
+  for (const Op& op : graph_.ops()) {
+    auto& in = in_.emplace_back();
+    auto& out = out_.emplace_back();
+    for (TensorId id : op.inputs) in.push_back(id == kNoTensor ? nullptr : Address(id));
+    for (TensorId id : op.outputs) out.push_back(id == kNoTensor ? nullptr : Address(id));
+  }
+}
+
+Program::~Program() {
+  // Recordings refer to the buffers: they go first, and nothing may still be running.
+  full_.reset();
+  partial_.reset();
+  backend_.Synchronize();
+}
+
+void* Program::Address(TensorId id) const { return address_[static_cast<size_t>(id)]; }
+
+void Program::SetInput(TensorId id, const void* host, size_t bytes) {
+  const Tensor& t = graph_.tensor(id);
+  if (t.storage != Storage::kInput || bytes != t.bytes()) {
+    throw std::logic_error(
+        fmt::format("input {} takes {} bytes, not {}", t.name, t.bytes(), bytes));
+  }
+  backend_.Upload(Address(id), host, bytes);
+}
+
+void Program::SetInput(const std::string& name, const void* host, size_t bytes) {
+  TensorId id = graph_.Find(name, Storage::kInput);
+  if (id == kNoTensor) throw std::logic_error("no input is named " + name);
+  SetInput(id, host, bytes);
+}
+
+void Program::RunRange(size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
+    kernels_[i]->Run({in_[i], out_[i], static_cast<char*>(arena_->data()) + plan_.workspace[i]});
+  }
+}
+
+void Program::Run(bool with_update) {
+  size_t end = graph_.ops().size();
+  if (!with_update) end = std::min(end, graph_.update_begin());
+  auto& recording = with_update ? full_ : partial_;
+  if (!recording) recording = backend_.Record([this, end] { RunRange(0, end); });
+  recording->Launch();
+}
+
+void Program::Read(TensorId id, void* host, size_t bytes) const {
+  if (bytes > graph_.tensor(id).bytes()) throw std::logic_error("reading past the end of a tensor");
+  backend_.Download(host, Address(id), bytes);
+}
+
+std::unique_ptr<PendingRead> Program::ReadAsync(TensorId id) const {
+  return backend_.DownloadAsync(Address(id), graph_.tensor(id).bytes());
+}
+
+std::vector<Program::OpTime> Program::Profile() {
+  std::vector<OpTime> times;
+  backend_.Synchronize();
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    auto start = std::chrono::steady_clock::now();
+    RunRange(i, i + 1);
+    backend_.Synchronize();
+    std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    times.push_back({graph_.ops()[i].name, graph_.ops()[i].type, took.count()});
+  }
+  return times;
+}
+
+}  // namespace xp::graph

@@ -1,0 +1,185 @@
+#include <cmath>
+#include <random>
+
+#include "catch.h"
+#include "exp/graph/autodiff.h"
+#include "exp/graph/builder.h"
+#include "exp/graph/memory_plan.h"
+#include "exp/graph/passes.h"
+#include "src/graph/half.h"
+
+using namespace xp::graph;
+
+namespace {
+
+Graph NewGraph() { return Graph(std::make_shared<ParamLayout>()); }
+
+// conv - bn - relu - conv - bn, plus the input, relu: a basic block.
+TensorId Block(Graph& g, TensorId x) {
+  TensorId y = Conv2d(g, x, "conv1", {.out_channels = 8, .kernel = 3, .pad = 1});
+  y = Relu(g, BatchNorm(g, y, "bn1", {}), "relu1");
+  y = Conv2d(g, y, "conv2", {.out_channels = 8, .kernel = 3, .pad = 1});
+  y = Add(g, {BatchNorm(g, y, "bn2", {}), x}, "add");
+  return Relu(g, y, "relu2");
+}
+
+std::vector<OpType> Types(const Graph& g) {
+  std::vector<OpType> types;
+  for (const Op& op : g.ops()) types.push_back(op.type);
+  return types;
+}
+
+}  // namespace
+
+TEST_CASE("norm, add and relu are fused into one op, and the pass can be switched off") {
+  Graph g = NewGraph();
+  TensorId x = g.AddInput("x", {1, 4, 4, 8}, DType::kF32);
+  TensorId y = Block(g, x);
+  RunPasses(g, {});
+  CHECK(Types(g) ==
+        std::vector{OpType::kConv2d, OpType::kBatchNorm, OpType::kConv2d, OpType::kBatchNorm});
+  CHECK(g.ops()[3].inputs[5] == x);
+  CHECK(g.ops()[3].outputs[0] == y);
+  CHECK(std::get<NormAttrs>(g.ops()[3].attrs).relu);
+
+  Graph plain = NewGraph();
+  Block(plain, plain.AddInput("x", {1, 4, 4, 8}, DType::kF32));
+  RunPasses(plain, {.fuse_norm = false, .fuse_conv = false});
+  CHECK(plain.ops().size() == 7);
+}
+
+TEST_CASE("every trained parameter gets one gradient view at its own offset") {
+  Graph g = NewGraph();
+  TensorId x = g.AddInput("x", {1, 4, 4, 8}, DType::kF32);
+  TensorId y = Block(g, Block(g, x));  // shares its parameters: two contributions each
+  RunPasses(g, {});
+  TensorId dy = g.AddInput("dy", g.tensor(y).shape, DType::kF32);
+  g.SeedGradient(y, dy);
+  AppendBackward(g);
+  int found = 0;
+  for (const Param& p : g.layout().params()) {
+    TensorId id = g.Find(p.name, Storage::kGrad);
+    REQUIRE(id != kNoTensor);
+    CHECK(g.tensor(id).offset == p.offset);
+    CHECK(g.tensor(id).shape == p.shape);
+    ++found;
+  }
+  CHECK(found == 6);
+}
+
+TEST_CASE("frozen parameters get no gradient and stop the walk") {
+  Graph g = NewGraph();
+  TensorId x = g.AddInput("x", {1, 4, 4, 8}, DType::kF32);
+  TensorId y = Conv2d(g, x, "stem", {.out_channels = 8, .trainable = false});
+  y = Relu(g, BatchNorm(g, y, "bn", {.mode = NormMode::kFrozen}), "relu");
+  y = Conv2d(g, y, "head", {.out_channels = 2});
+  RunPasses(g, {});
+  g.SeedGradient(y, g.AddInput("dy", g.tensor(y).shape, DType::kF32));
+  AppendBackward(g);
+  CHECK(Types(g) ==
+        std::vector{OpType::kConv2d, OpType::kAffine, OpType::kConv2d, OpType::kConv2dWgrad});
+}
+
+TEST_CASE("tensors that are alive together never share bytes") {
+  Graph g = NewGraph();
+  std::mt19937 random(7);
+  std::vector<TensorId> made{g.AddInput("x", {64}, DType::kF32)};
+  std::vector<size_t> workspace;
+  for (int i = 0; i < 200; ++i) {
+    TensorId a = made[random() % made.size()], b = made[random() % made.size()];
+    TensorId y = g.AddTemp("t", {static_cast<int64_t>(1 + random() % 5000)});
+    g.AddOp(OpType::kAdd, {a, b}, {y}, ReluAttrs{}, "add");
+    made.push_back(y);
+    workspace.push_back(random() % 3 == 0 ? random() % 10000 : 0);
+  }
+  MemoryPlan plan = PlanMemory(g, workspace);
+  struct Live {
+    size_t begin, end;
+    int64_t first, last;
+  };
+  std::vector<Live> blocks;
+  size_t sum = 0;
+  for (size_t t = 1; t < g.tensors().size(); ++t) {
+    int64_t first = -1, last = -1;
+    for (size_t i = 0; i < g.ops().size(); ++i) {
+      for (TensorId id : {g.ops()[i].inputs[0], g.ops()[i].inputs[1], g.ops()[i].outputs[0]}) {
+        if (id != static_cast<TensorId>(t)) continue;
+        if (first < 0) first = static_cast<int64_t>(i);
+        last = static_cast<int64_t>(i);
+      }
+    }
+    size_t bytes = g.tensors()[t].bytes();
+    blocks.push_back({plan.offset[t], plan.offset[t] + bytes, first, last});
+    sum += bytes;
+  }
+  for (size_t i = 0; i < g.ops().size(); ++i) {
+    if (workspace[i] == 0) continue;
+    int64_t at = static_cast<int64_t>(i);
+    blocks.push_back({plan.workspace[i], plan.workspace[i] + workspace[i], at, at});
+  }
+  for (size_t a = 0; a < blocks.size(); ++a) {
+    CHECK(blocks[a].end <= plan.arena_bytes);
+    for (size_t b = 0; b < a; ++b) {
+      bool together = blocks[a].first <= blocks[b].last && blocks[b].first <= blocks[a].last;
+      bool overlap = blocks[a].begin < blocks[b].end && blocks[b].begin < blocks[a].end;
+      if (together && overlap) FAIL("blocks " << a << " and " << b << " overlap");
+    }
+  }
+  CHECK(plan.arena_bytes < sum);
+}
+
+TEST_CASE("output sizes are torch's") {
+  CHECK(ConvOutputSize(800, 7, 2, 3, 1) == 400);
+  CHECK(ConvOutputSize(19, 3, 1, 6, 6) == 19);
+  CHECK(PoolOutputSize(75, {.kernel = 2, .stride = 2, .pad = 0, .ceil = true}) == 38);
+  CHECK(PoolOutputSize(75, {.kernel = 2, .stride = 2, .pad = 0, .ceil = false}) == 37);
+  CHECK(PoolOutputSize(112, {.kernel = 3, .stride = 2, .pad = 1}) == 56);
+}
+
+TEST_CASE("file order is torch's and converts back") {
+  Param conv{.name = "c", .shape = {2, 3, 3, 4}, .layout = WeightLayout::kConv};
+  std::vector<float> file(72), memory(72), again(72);
+  for (size_t i = 0; i < file.size(); ++i) file[i] = static_cast<float>(i);
+  FromFileOrder(conv, file.data(), memory.data());
+  CHECK(memory[1] == 9);  // o 0, y 0, x 0, i 1: file [0, 1, 0, 0]
+  ToFileOrder(conv, memory.data(), again.data());
+  CHECK(again == file);
+  CHECK(FileShape(conv) == Shape{2, 4, 3, 3});
+  Param linear{.name = "l", .shape = {2, 24}, .layout = WeightLayout::kLinearHwc, .chw = {4, 2, 3}};
+  file.resize(48), memory.resize(48), again.resize(48);
+  FromFileOrder(linear, file.data(), memory.data());
+  CHECK(memory[1] == 6);  // pixel 0, channel 1
+  ToFileOrder(linear, memory.data(), again.data());
+  CHECK(again == file);
+}
+
+TEST_CASE("initial values depend on seed and name only, with the asked spread") {
+  ParamLayout layout;
+  layout.AddParam({.name = "b.weight", .shape = {1000}, .init = {InitKind::kNormal, 0.5f}});
+  layout.AddParam({.name = "a.weight", .shape = {1000}, .init = {InitKind::kUniform, 2}});
+  std::vector<float> one(static_cast<size_t>(layout.param_elements())), two(one.size());
+  InitializeParams(layout, 3, one.data());
+  ParamLayout other;  // another order
+  other.AddParam({.name = "a.weight", .shape = {1000}, .init = {InitKind::kUniform, 2}});
+  other.AddParam({.name = "b.weight", .shape = {1000}, .init = {InitKind::kNormal, 0.5f}});
+  InitializeParams(other, 3, two.data());
+  CHECK(one[0] == two[static_cast<size_t>(other.params()[1].offset)]);
+  double square = 0;
+  for (int i = 0; i < 1000; ++i)
+    square += one[static_cast<size_t>(i)] * one[static_cast<size_t>(i)] / 1000;
+  CHECK(std::sqrt(square) == Approx(0.5).epsilon(0.1));
+  InitializeParams(layout, 4, two.data());
+  CHECK(one[0] != two[0]);
+}
+
+TEST_CASE("16-bit floats round to nearest even") {
+  CHECK(Bf16ToFloat(FloatToBf16(1.00390625f)) == 1.0f);       // a tie goes to even
+  CHECK(Bf16ToFloat(FloatToBf16(1.01171875f)) == 1.015625f);  // and the other one up
+  CHECK(HalfToFloat(FloatToHalf(65504)) == 65504);
+  CHECK(std::isinf(HalfToFloat(FloatToHalf(65520))));
+  CHECK(HalfToFloat(FloatToHalf(6e-8f)) == Approx(5.9604645e-8));
+  CHECK(std::isnan(HalfToFloat(FloatToHalf(NAN))));
+  for (uint32_t h = 0; h < 0x7c00; ++h) {
+    if (FloatToHalf(HalfToFloat(static_cast<uint16_t>(h))) != h) FAIL("half " << h);
+  }
+}

@@ -15,4 +15,6 @@ struct Context {
 };
 
 // keep-sorted
+void AddDataCommand(CLI::App& app, Context& context);
+
 }  // namespace xp::cli

@@ -60,6 +60,10 @@ std::string ReadFile(const std::filesystem::path& path) {
 }
 
 void WriteFileAtomic(const std::filesystem::path& path, std::string_view content) {
+  WriteFileAtomic(path, std::span<const std::string_view>(&content, 1));
+}
+
+void WriteFileAtomic(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
   std::filesystem::path temporary = path;
   temporary += ".tmp." + std::to_string(::getpid());
   try {
@@ -68,7 +72,7 @@ void WriteFileAtomic(const std::filesystem::path& path, std::string_view content
       throw JobError({.what = std::string("can't be created: ") + std::strerror(errno),
                       .where = temporary.string()});
     }
-    WriteAll(d.fd, content, temporary);
+    for (std::string_view piece : pieces) WriteAll(d.fd, piece, temporary);
     if (::fsync(d.fd) != 0) {
       throw JobError({.what = std::string("can't be flushed to disk: ") + std::strerror(errno),
                       .where = temporary.string()});

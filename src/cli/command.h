@@ -15,6 +15,4 @@ struct Context {
 };
 
 // keep-sorted
-void AddDataCommand(CLI::App& app, Context& context);
-
 }  // namespace xp::cli

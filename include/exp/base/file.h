@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,5 +13,7 @@ std::string ReadFile(const std::filesystem::path& path);
 
 // Writes beside the target, flushes to disk and renames over it. Throws JobError naming the path.
 void WriteFileAtomic(const std::filesystem::path& path, std::string_view content);
+// The same for content in pieces, written one after another: no copy of a large file in memory.
+void WriteFileAtomic(const std::filesystem::path& path, std::span<const std::string_view> pieces);
 
 }  // namespace xp

@@ -1,0 +1,297 @@
+#include "exp/train/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "src/train/random_access.h"
+
+namespace xp::train {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeader = 100'000'000;  // the limit of the Rust implementation
+constexpr const char* kMetadataKey = "__metadata__";
+
+Error Malformed(const std::string& path, const std::string& place, std::string what,
+                std::string expected = {}) {
+  return UsageError(
+      {.what = std::move(what),
+       .where = place.empty() ? path : fmt::format("{}: {}", path, place),
+       .expected = std::move(expected),
+       .next = "the file is damaged or no safetensors file; fetch or write it again"});
+}
+
+// Parses, and refuses a name given twice (which JSON libraries silently drop).
+json ParseHeader(const std::string& path, const std::string& text) {
+  std::vector<std::set<std::string>> keys;
+  std::string twice;
+  auto watch = [&](int, json::parse_event_t event, json& value) {
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
+      twice = value.get<std::string>();
+    }
+    return true;
+  };
+  try {
+    json header = json::parse(text, watch);
+    if (!twice.empty()) throw Malformed(path, "header", fmt::format("`{}` is given twice", twice));
+    if (!header.is_object()) throw Malformed(path, "header", "is not an object", "{...}");
+    return header;
+  } catch (const json::parse_error& e) {
+    throw Malformed(path, fmt::format("byte {}", kLengthBytes + e.byte - 1),
+                    "the header is not valid JSON");
+  }
+}
+
+std::map<std::string, std::string> ParseMetadata(const std::string& path, const json& node) {
+  std::map<std::string, std::string> metadata;
+  if (!node.is_object()) throw Malformed(path, "__metadata__", "is not an object of strings");
+  for (const auto& [key, value] : node.items()) {
+    if (!value.is_string()) {
+      throw Malformed(path, fmt::format("__metadata__ `{}`", key), "is not a string");
+    }
+    metadata.emplace(key, value.get<std::string>());
+  }
+  return metadata;
+}
+
+ElementType ParseType(const std::string& path, const std::string& place, const json& node) {
+  if (!node.is_string()) throw Malformed(path, place, "`dtype` is not a string");
+  auto name = node.get<std::string>();
+  for (int i = 0; i <= static_cast<int>(ElementType::kBool); ++i) {
+    if (name == ElementName(static_cast<ElementType>(i))) return static_cast<ElementType>(i);
+  }
+  throw UsageError({.what = fmt::format("has dtype {}", name),
+                    .where = fmt::format("{}: {}", path, place),
+                    .expected = "F64, F32, F16, BF16, BOOL or an integer type",
+                    .next = "convert it to F16 or F32 with the program that wrote it"});
+}
+
+uint64_t ParseUnsigned(const std::string& path, const std::string& place, const json& node) {
+  if (!node.is_number_unsigned()) {
+    throw Malformed(path, place, "a shape or an offset is no whole number", "an integer from 0");
+  }
+  return node.get<uint64_t>();
+}
+
+struct Placed {
+  TensorInfo info;
+  uint64_t begin = 0, end = 0;  // in the data part
+};
+
+Placed ParseTensor(const std::string& path, const std::string& name, const json& node) {
+  std::string place = fmt::format("tensor `{}`", name);
+  if (!node.is_object() || node.size() != 3 || !node.contains("dtype") || !node.contains("shape") ||
+      !node.contains("data_offsets")) {
+    throw Malformed(path, place, "its entry is not as the format says",
+                    "dtype, shape and data_offsets");
+  }
+  Placed tensor;
+  tensor.info.name = name;
+  tensor.info.type = ParseType(path, place, node["dtype"]);
+  const json& shape = node["shape"];
+  const json& offsets = node["data_offsets"];
+  if (!shape.is_array() || !offsets.is_array() || offsets.size() != 2) {
+    throw Malformed(path, place, "`shape` or `data_offsets` is no list",
+                    "[d, ...] and [begin, end]");
+  }
+  uint64_t bytes = ElementSize(tensor.info.type);
+  for (const json& dimension : shape) {
+    uint64_t d = ParseUnsigned(path, place, dimension);
+    if (d > INT64_MAX || __builtin_mul_overflow(bytes, d, &bytes) || bytes > INT64_MAX) {
+      throw Malformed(path, place, "its shape is larger than any file");
+    }
+    tensor.info.shape.push_back(static_cast<int64_t>(d));
+  }
+  tensor.begin = ParseUnsigned(path, place, offsets[0]);
+  tensor.end = ParseUnsigned(path, place, offsets[1]);
+  if (tensor.end < tensor.begin || tensor.end - tensor.begin != bytes) {
+    throw Malformed(path, place,
+                    fmt::format("offsets [{}, {}] don't fit {} {}", tensor.begin, tensor.end,
+                                ElementName(tensor.info.type), ShapeText(tensor.info.shape)),
+                    fmt::format("{} bytes", bytes));
+  }
+  return tensor;
+}
+
+// Tensors must lie one after another without gaps or overlaps and fill the file.
+void CheckPlaces(const std::string& path, std::vector<Placed>& tensors, uint64_t data_bytes) {
+  std::stable_sort(tensors.begin(), tensors.end(), [](const Placed& a, const Placed& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+  });
+  uint64_t at = 0;
+  for (const Placed& tensor : tensors) {
+    if (tensor.begin != at) {
+      throw Malformed(path, fmt::format("tensor `{}`", tensor.info.name),
+                      fmt::format("begins at {} and {}", tensor.begin,
+                                  tensor.begin < at ? "overlaps the one before" : "leaves a hole"),
+                      fmt::format("offset {}", at));
+    }
+    at = tensor.end;
+  }
+  if (at != data_bytes) {
+    throw Malformed(path, "",
+                    fmt::format("has {} bytes of tensors, its header describes {}", data_bytes, at),
+                    at > data_bytes ? "a file that is not cut off" : "nothing after the tensors");
+  }
+}
+
+class SafetensorsFile : public TensorFile {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& path) : file_(path) {
+    path_ = path.string();
+    format_ = "safetensors";
+    ReadHeader();
+  }
+
+  std::vector<std::byte> Read(const TensorInfo& info) const override {
+    return file_.ReadAt(data_begin_ + begin_.at(info.name), info.bytes());
+  }
+
+ private:
+  void ReadHeader() {
+    if (file_.size() < kLengthBytes)
+      throw Malformed(path_, "", "is too short", "8 bytes and a header");
+    uint64_t length = 0;
+    file_.ReadAt(0, &length, kLengthBytes);
+    if (length > kMaxHeader || length > file_.size() - kLengthBytes) {
+      throw Malformed(path_, "bytes 0-7", fmt::format("the header's length is {}", length),
+                      fmt::format("at most {}", std::min(kMaxHeader, file_.size() - kLengthBytes)));
+    }
+    std::string text(length, '\0');
+    file_.ReadAt(kLengthBytes, text.data(), length);
+    if (text.empty() || text[0] != '{')
+      throw Malformed(path_, "byte 8", "no header begins here", "{");
+    std::vector<Placed> placed;
+    json header = ParseHeader(path_, text);
+    for (const auto& [name, node] : header.items()) {
+      if (name == kMetadataKey) {
+        metadata_ = ParseMetadata(path_, node);
+      } else {
+        placed.push_back(ParseTensor(path_, name, node));
+      }
+    }
+    data_begin_ = kLengthBytes + length;
+    CheckPlaces(path_, placed, file_.size() - data_begin_);
+    for (Placed& tensor : placed) {
+      begin_.emplace(tensor.info.name, tensor.begin);
+      tensors_.push_back(std::move(tensor.info));
+    }
+    std::sort(tensors_.begin(), tensors_.end(),
+              [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+  }
+
+  RandomAccess file_;
+  uint64_t data_begin_ = 0;
+  std::map<std::string, uint64_t> begin_;
+};
+
+bool WrittenBefore(const TensorInfo& a, const TensorInfo& b) {
+  size_t x = ElementSize(a.type), y = ElementSize(b.type);
+  return x != y ? x > y : a.name < b.name;
+}
+
+std::vector<const TensorView*> WritingOrder(std::span<const TensorView> tensors) {
+  std::vector<const TensorView*> order;
+  std::set<std::string> names{kMetadataKey};
+  for (const TensorView& tensor : tensors) {
+    if (!names.insert(tensor.info.name).second) {
+      throw UsageError({.what = fmt::format("tensor `{}` can't be written: the name is taken",
+                                            tensor.info.name)});
+    }
+    order.push_back(&tensor);
+  }
+  std::sort(order.begin(), order.end(), [](const TensorView* a, const TensorView* b) {
+    return WrittenBefore(a->info, b->info);
+  });
+  return order;
+}
+
+std::vector<const TensorInfo*> Infos(const std::vector<const TensorView*>& order) {
+  std::vector<const TensorInfo*> infos;
+  for (const TensorView* tensor : order) infos.push_back(&tensor->info);
+  return infos;
+}
+
+std::string HeaderText(const std::vector<const TensorInfo*>& order,
+                       const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  uint64_t at = 0;
+  for (const TensorInfo* info : order) {
+    uint64_t end = at + info->bytes();
+    header[info->name] = {
+        {"dtype", ElementName(info->type)}, {"shape", info->shape}, {"data_offsets", {at, end}}};
+    at = end;
+  }
+  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.append((8 - text.size() % 8) % 8, ' ');  // so that the tensors begin aligned
+  return text;
+}
+
+}  // namespace
+
+std::unique_ptr<TensorFile> OpenSafetensors(const std::filesystem::path& path) {
+  return std::make_unique<SafetensorsFile>(path);
+}
+
+Hash128 WriteSafetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
+                         const std::map<std::string, std::string>& metadata) {
+  std::vector<const TensorView*> order = WritingOrder(tensors);
+  std::string header = HeaderText(Infos(order), metadata);
+  uint64_t length = header.size();
+  std::string prefix(kLengthBytes, '\0');
+  std::memcpy(prefix.data(), &length, kLengthBytes);
+  prefix += header;
+  std::vector<std::string_view> pieces{prefix};
+  for (const TensorView* tensor : order) {
+    if (tensor->info.bytes() > 0) {
+      pieces.emplace_back(static_cast<const char*>(tensor->data), tensor->info.bytes());
+    }
+  }
+  Hasher hasher;
+  for (std::string_view piece : pieces) hasher.Update(piece);
+  WriteFileAtomic(path, pieces);
+  return hasher.Digest();
+}
+
+Hash128 HashSafetensors(std::span<const TensorView> tensors,
+                        const std::map<std::string, std::string>& metadata,
+                        const std::string& without) {
+  std::map<std::string, std::string> hashed = metadata;
+  hashed.erase(without);
+  std::vector<const TensorView*> order = WritingOrder(tensors);
+  Hasher hasher;
+  hasher.Update(HeaderText(Infos(order), hashed));
+  for (const TensorView* tensor : order) {
+    if (tensor->info.bytes() > 0) hasher.Update(tensor->data, tensor->info.bytes());
+  }
+  return hasher.Digest();
+}
+
+Hash128 HashSafetensors(const TensorFile& file, const std::string& without) {
+  std::map<std::string, std::string> hashed = file.metadata();
+  hashed.erase(without);
+  std::vector<const TensorInfo*> order;
+  for (const TensorInfo& info : file.tensors()) order.push_back(&info);
+  std::sort(order.begin(), order.end(),
+            [](const TensorInfo* a, const TensorInfo* b) { return WrittenBefore(*a, *b); });
+  Hasher hasher;
+  hasher.Update(HeaderText(order, hashed));
+  for (const TensorInfo* info : order) {
+    std::vector<std::byte> bytes = file.Read(*info);
+    if (!bytes.empty()) hasher.Update(bytes.data(), bytes.size());
+  }
+  return hasher.Digest();
+}
+
+}  // namespace xp::train

@@ -1,5 +1,5 @@
-// What a training run tells the world. The trainer emits these and knows nothing of who listens: the
-// recorder, the progress display and the GPU sampler are observers, joined in src/cli/run.cpp.
+// What a training run tells the world. The trainer emits these and knows nothing of who listens:
+// the recorder, the progress display and the GPU sampler are observers, joined in src/cli/run.cpp.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 
 struct StartEvent {
   int max_epochs = 0;
-  int start_epoch = 0;         // > 0 when resumed
+  int start_epoch = 0;  // > 0 when resumed
   int64_t steps_per_epoch = 0;
   int64_t start_step = 0;
   int64_t train_images = 0;
@@ -39,14 +39,14 @@ struct StepEvent {
 };
 
 struct EpochEvent {
-  int epoch = 0;  // 0-based, just ended
-  int64_t step = 0;  // optimizer steps done so far
+  int epoch = 0;       // 0-based, just ended
+  int64_t step = 0;    // optimizer steps done so far
   NamedValues losses;  // means over the epoch's steps
   double total = 0;
   NamedValues metrics;  // "bbox_mAP", "bbox_mAP_50", ... empty when not evaluated
   double train_seconds = 0, eval_seconds = 0, data_seconds = 0;
   double images_per_second = 0;
-  double lr = 0;  // of the last step
+  double lr = 0;           // of the last step
   Hash128 weights_hash;    // parameters and batch-norm statistics, fp32 bytes in layout order
   Hash128 optimizer_hash;  // optimizer state
 };
@@ -72,7 +72,8 @@ struct EndEvent {
   std::string reason;  // empty when finished
 };
 
-// All calls come from the training thread, in order. An observer that throws ends the run as failed.
+// All calls come from the training thread, in order. An observer that throws ends the run as
+// failed.
 class Observer {
  public:
   virtual ~Observer() = default;

@@ -18,11 +18,13 @@ namespace xp::train {
 struct TrainOptions {
   std::string device = "auto";  // auto | cpu | cuda | cuda:N
   uint64_t seed = 0;
-  std::filesystem::path work_dir;           // checkpoints and plan notes go here; made when absent
-  std::filesystem::path resume_checkpoint;  // empty: start from the config's load_from or from scratch
-  int threads = 0;                          // compute threads, 0: all cores of this machine
-  int max_epochs = -1;                      // -1: the config's runner.max_epochs
-  const std::atomic<bool>* stop = nullptr;  // set by a signal handler: save, emit kInterrupted, return
+  std::filesystem::path work_dir;  // checkpoints and plan notes go here; made when absent
+  std::filesystem::path
+      resume_checkpoint;  // empty: start from the config's load_from or from scratch
+  int threads = 0;        // compute threads, 0: all cores of this machine
+  int max_epochs = -1;    // -1: the config's runner.max_epochs
+  const std::atomic<bool>* stop =
+      nullptr;  // set by a signal handler: save, emit kInterrupted, return
   // Written into each checkpoint's metadata: "exp.run", "exp.config" (identity of the config).
   std::map<std::string, std::string> record_metadata;
 };

@@ -1,0 +1,38 @@
+// Adds the optimizer to a training graph: clipping, the update of the flat buffers, accumulation.
+#pragma once
+
+#include <string>
+
+#include "exp/graph/graph.h"
+
+namespace xp::config {
+class Reader;
+}
+
+namespace xp::train {
+
+enum class OptimizerKind { kSgd, kAdam, kAdamW, kLars };
+
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::kSgd;
+  double lr = 0.02;
+  double momentum = 0.9;
+  double weight_decay = 1e-4;
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double trust = 0.001;
+  double norm_decay_multiplier = 1, bias_decay_multiplier = 1;  // paramwise_cfg
+  double max_norm = 0, max_value = 0;                           // grad_clip; 0: none
+  int cumulative_iters = 1;
+};
+
+OptimizerOptions ReadOptimizer(const config::Reader& config);
+
+// Param-sized vectors of state that the optimizer keeps: momentum, or m, v and a step counter.
+int OptimizerSlots(const OptimizerOptions& options);
+
+// After AppendBackward. Adds the inputs "lr" f32 [1] and, when gradients are accumulated, "first"
+// i32 [1]; the output "grad_norm" f32 [1] where gradients are clipped or scaled.
+void AppendUpdate(graph::Graph& g, const OptimizerOptions& options);
+
+}  // namespace xp::train

@@ -1,0 +1,126 @@
+#include "src/train/step_runner.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "exp/graph/autodiff.h"
+#include "exp/graph/passes.h"
+
+namespace xp::train {
+
+using graph::Graph;
+using graph::kNoTensor;
+using graph::Program;
+using graph::Storage;
+using graph::TensorId;
+
+StepRunner::StepRunner(graph::Backend& backend, const models::Model& model,
+                       graph::ParamBuffers& params, graph::DType compute,
+                       const OptimizerOptions& optimizer,
+                       const std::vector<models::BatchShape>& shapes)
+    : backend_(backend),
+      model_(model),
+      params_(params),
+      compute_(compute),
+      optimizer_(optimizer),
+      terms_(model.losses()) {
+  for (const models::LossTerm& term : terms_) {
+    if (std::find(output_names_.begin(), output_names_.end(), term.output) == output_names_.end()) {
+      output_names_.push_back(term.output);
+    }
+  }
+  std::shared_ptr<graph::Buffer> arena;  // the largest shape comes first and fits all others
+  for (const models::BatchShape& shape : shapes) {
+    programs_.push_back(Build(shape, arena));
+    arena = programs_.back().program->arena();
+  }
+}
+
+StepRunner::Entry StepRunner::Build(const models::BatchShape& shape,
+                                    std::shared_ptr<graph::Buffer> arena) {
+  // The layout is complete since the trainer built one graph for it: adding finds what is there.
+  Graph g(std::make_shared<graph::ParamLayout>(params_.layout()), compute_);
+  model_.BuildTraining(g, shape);
+  graph::RunPasses(g, {});
+  graph::AppendBackward(g);
+  AppendUpdate(g, optimizer_);
+  Entry e;
+  e.shape = shape;
+  auto input = [&](const char* name) { return g.Find(name, Storage::kInput); };
+  e.images = input("images"), e.sizes = input("sizes");
+  e.boxes = input("gt_boxes"), e.counts = input("gt_counts");
+  e.labels = input(model_.task() == models::Task::kDetection ? "gt_labels" : "labels");
+  e.key = input("step_key"), e.lr = input("lr"), e.first = input("first");
+  for (const std::string& name : output_names_) e.outputs.push_back(g.Find(name, Storage::kOutput));
+  e.program = std::make_unique<Program>(backend_, std::move(g), params_, std::move(arena));
+  return e;
+}
+
+StepRunner::Entry& StepRunner::Find(const data::Batch& batch) {
+  for (Entry& e : programs_) {
+    if (e.shape.n == batch.n && e.shape.height == batch.height && e.shape.width == batch.width)
+      return e;
+  }
+  throw std::logic_error("the loader gave a batch shape that it didn't announce");
+}
+
+PendingLosses StepRunner::Run(const data::Batch& batch, double lr, uint64_t seed, int64_t step,
+                              bool first, bool update) {
+  Entry& e = Find(batch);
+  Program& p = *e.program;
+  auto set = [&](TensorId id, const void* data) {
+    if (id != kNoTensor) p.SetInput(id, data, p.graph().tensor(id).bytes());
+  };
+  set(e.images, batch.images.data());
+  set(e.sizes, batch.image_sizes.data());
+  if (model_.task() == models::Task::kDetection) {
+    // A data set without any box still has room for one.
+    static const std::vector<float> no_boxes(4 * 65536);
+    bool empty = batch.max_boxes == 0;
+    set(e.boxes, empty ? no_boxes.data() : batch.boxes.data());
+    set(e.labels, empty ? static_cast<const void*>(no_boxes.data()) : batch.labels.data());
+    set(e.counts, batch.box_counts.data());
+  } else {
+    set(e.labels, batch.labels.data());
+  }
+  uint32_t key[4] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32),
+                     static_cast<uint32_t>(step), 0};
+  set(e.key, key);
+  float rate = static_cast<float>(lr);
+  set(e.lr, &rate);
+  int32_t is_first = first ? 1 : 0;
+  set(e.first, &is_first);
+  p.Run(update);
+  PendingLosses pending;
+  for (TensorId id : e.outputs) pending.reads.push_back(p.ReadAsync(id));
+  return pending;
+}
+
+NamedValues PendingLosses::Wait(const std::vector<models::LossTerm>& terms,
+                                const std::vector<std::string>& outputs) {
+  std::vector<const float*> values;
+  values.reserve(reads.size());
+  for (auto& read : reads) values.push_back(static_cast<const float*>(read->Wait()));
+  NamedValues losses;
+  for (const models::LossTerm& term : terms) {
+    size_t i = static_cast<size_t>(std::find(outputs.begin(), outputs.end(), term.output) -
+                                   outputs.begin());
+    losses.emplace_back(term.name, values[i][term.index]);
+  }
+  return losses;
+}
+
+NamedValues StepRunner::Losses(PendingLosses& pending) {
+  return pending.Wait(terms_, output_names_);
+}
+
+size_t StepRunner::planned_bytes() const {
+  size_t persistent = 0, arena = 0;
+  for (const Entry& e : programs_) {
+    persistent += e.program->plan().persistent_bytes;
+    arena = std::max(arena, e.program->arena()->bytes());
+  }
+  return persistent + arena;
+}
+
+}  // namespace xp::train

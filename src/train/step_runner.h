@@ -1,0 +1,60 @@
+// Runs training steps: one program a batch shape, all over the same parameters and the same memory.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "exp/data/loader.h"
+#include "exp/graph/program.h"
+#include "exp/models/model.h"
+#include "exp/train/events.h"
+#include "exp/train/update.h"
+
+namespace xp::train {
+
+// What one micro-step gave, on its way from the device.
+class PendingLosses {
+ public:
+  std::vector<std::unique_ptr<graph::PendingRead>> reads;  // an output tensor each
+  // Blocks until the step is done.
+  NamedValues Wait(const std::vector<models::LossTerm>& terms,
+                   const std::vector<std::string>& outputs);
+};
+
+class StepRunner {
+ public:
+  StepRunner(graph::Backend& backend, const models::Model& model, graph::ParamBuffers& params,
+             graph::DType compute, const OptimizerOptions& optimizer,
+             const std::vector<models::BatchShape>& shapes);
+
+  // Enqueues one micro-step; with `update` the optimizer runs after it. `first`: this one begins a
+  // new accumulation. The batch may be changed on return.
+  PendingLosses Run(const data::Batch& batch, double lr, uint64_t seed, int64_t step, bool first,
+                    bool update);
+  NamedValues Losses(PendingLosses& pending);
+
+  size_t planned_bytes() const;  // programs and their shared arena, without the flat buffers
+  graph::Program& program(size_t i) { return *programs_[i].program; }
+
+ private:
+  struct Entry {
+    models::BatchShape shape;
+    std::unique_ptr<graph::Program> program;
+    std::vector<graph::TensorId> outputs;  // of output_names_
+    graph::TensorId images, sizes, boxes, labels, counts, key, lr, first;
+  };
+  Entry Build(const models::BatchShape& shape, std::shared_ptr<graph::Buffer> arena);
+  Entry& Find(const data::Batch& batch);
+
+  graph::Backend& backend_;
+  const models::Model& model_;
+  graph::ParamBuffers& params_;
+  graph::DType compute_;
+  OptimizerOptions optimizer_;
+  std::vector<models::LossTerm> terms_;
+  std::vector<std::string> output_names_;
+  std::vector<Entry> programs_;
+};
+
+}  // namespace xp::train

@@ -1,0 +1,154 @@
+#include "exp/train/update.h"
+
+#include <vector>
+
+#include "exp/config/reader.h"
+
+namespace xp::train {
+namespace {
+
+using graph::DType;
+using graph::Graph;
+using graph::kNoTensor;
+using graph::OpType;
+using graph::Param;
+using graph::Segment;
+using graph::Storage;
+using graph::TensorId;
+
+bool SameRule(const Segment& a, const Segment& b) {
+  return a.lr_multiplier == b.lr_multiplier && a.decay == b.decay &&
+         a.compute_grad == b.compute_grad;
+}
+
+// One segment for each trained parameter that the losses reach; neighbours with one rule are
+// joined, except for LARS, whose rate is a layer's own.
+std::vector<Segment> Segments(const Graph& g, const OptimizerOptions& o) {
+  std::vector<Segment> segments;
+  for (const Param& p : g.layout().params()) {
+    bool compute = g.Find(p.name, Storage::kGradCompute) != kNoTensor;
+    if (!compute && g.Find(p.name, Storage::kGrad) == kNoTensor) continue;
+    double decay = o.weight_decay;
+    if (p.is_norm) {
+      decay *= o.norm_decay_multiplier;
+    } else if (p.is_bias) {
+      decay *= o.bias_decay_multiplier;
+    }
+    Segment s{p.offset, p.elements(), 1, static_cast<float>(decay), compute};
+    bool join = o.kind != OptimizerKind::kLars && !segments.empty() && SameRule(segments.back(), s);
+    if (join &&
+        s.offset - (segments.back().offset + segments.back().count) < graph::kParamAlignment) {
+      segments.back().count = s.offset + s.count - segments.back().offset;
+    } else {
+      segments.push_back(s);
+    }
+  }
+  return segments;
+}
+
+// The whole buffers that the update reads and writes.
+struct Buffers {
+  TensorId grad, grad_compute, param, param_compute, accumulated;
+};
+
+Buffers WholeBuffers(Graph& g, const OptimizerOptions& o) {
+  bool cast = g.compute() != DType::kF32;
+  return {g.WholeBuffer(Storage::kGrad), cast ? g.WholeBuffer(Storage::kGradCompute) : kNoTensor,
+          g.WholeBuffer(Storage::kParam), cast ? g.WholeBuffer(Storage::kParamCompute) : kNoTensor,
+          o.cumulative_iters > 1 ? g.WholeBuffer(Storage::kAccumulated) : kNoTensor};
+}
+
+// The factor for the gradients, or none when it would always be 1.
+TensorId AppendClip(Graph& g, const OptimizerOptions& o, const Buffers& b,
+                    const std::vector<Segment>& segments) {
+  bool scaled = g.compute() == DType::kF16;
+  if (!scaled && o.max_norm == 0 && o.max_value == 0 && o.cumulative_iters == 1) return kNoTensor;
+  TensorId scale =
+      scaled ? g.AddState({"loss_scale", {1}, 65536}) : g.AddState({"unit_scale", {1}, 1});
+  TensorId factor = g.AddTemp("grad_factor", {1}, DType::kF32);
+  TensorId norm = g.AddOutput("grad_norm", {1}, DType::kF32);
+  graph::ClipAttrs attrs{segments, static_cast<float>(o.max_norm), static_cast<float>(o.max_value),
+                         1.0f / static_cast<float>(o.cumulative_iters), o.cumulative_iters > 1};
+  g.AddOp(OpType::kClipGrad, {b.grad, b.grad_compute, scale, b.accumulated}, {factor, norm}, attrs,
+          "clip_grad");
+  if (scaled) {
+    TensorId good = g.AddState({"loss_scale.good_steps", {1}, 0});
+    g.AddOp(OpType::kUpdateLossScale, {factor, scale, good}, {scale, good}, graph::LossScaleAttrs{},
+            "loss_scale");
+  }
+  return factor;
+}
+
+}  // namespace
+
+int OptimizerSlots(const OptimizerOptions& o) {
+  return o.kind == OptimizerKind::kAdam || o.kind == OptimizerKind::kAdamW ? 2 : 1;
+}
+
+void AppendUpdate(Graph& g, const OptimizerOptions& o) {
+  TensorId lr = g.AddInput("lr", {1}, DType::kF32);
+  Buffers b = WholeBuffers(g, o);
+  std::vector<Segment> segments = Segments(g, o);
+  if (o.cumulative_iters > 1) {
+    TensorId first = g.AddInput("first", {1}, DType::kI32);
+    graph::UpdateAttrs attrs{.segments = segments};
+    g.AddOp(OpType::kAccumulate, {b.grad, b.grad_compute, b.accumulated, first}, {b.accumulated},
+            attrs, "accumulate");
+  }
+  g.BeginUpdate();
+  TensorId factor = AppendClip(g, o, b, segments);
+  graph::UpdateAttrs attrs;
+  attrs.segments = segments;
+  attrs.momentum = static_cast<float>(o.momentum);
+  attrs.nesterov = o.nesterov;
+  attrs.beta1 = static_cast<float>(o.beta1);
+  attrs.beta2 = static_cast<float>(o.beta2);
+  attrs.eps = static_cast<float>(o.eps);
+  attrs.decoupled = o.kind == OptimizerKind::kAdamW;
+  attrs.trust = static_cast<float>(o.trust);
+  attrs.use_accumulated = o.cumulative_iters > 1;
+  attrs.max_value = static_cast<float>(o.max_value);
+  TensorId slot0 = g.WholeBuffer(Storage::kOptimizer, 0);
+  std::vector<TensorId> in{b.grad, b.grad_compute, b.accumulated, b.param, slot0};
+  if (OptimizerSlots(o) == 2) {
+    TensorId slot1 = g.WholeBuffer(Storage::kOptimizer, 1);
+    TensorId step = g.AddState({"optimizer.step", {1}, 0});
+    in.insert(in.end(), {slot1, step, lr, factor});
+    g.AddOp(OpType::kAdam, in, {b.param, slot0, slot1, step, b.param_compute}, attrs, "adam");
+  } else {
+    in.insert(in.end(), {lr, factor});
+    OpType type = o.kind == OptimizerKind::kLars ? OpType::kLars : OpType::kSgd;
+    g.AddOp(type, in, {b.param, slot0, b.param_compute}, attrs, "sgd");
+  }
+}
+
+OptimizerOptions ReadOptimizer(const config::Reader& config) {
+  OptimizerOptions o;
+  std::string type = config.Choice("optimizer.type", {"SGD", "Adam", "AdamW", "LARS"}, "SGD");
+  o.kind = type == "SGD"     ? OptimizerKind::kSgd
+           : type == "Adam"  ? OptimizerKind::kAdam
+           : type == "AdamW" ? OptimizerKind::kAdamW
+                             : OptimizerKind::kLars;
+  o.lr = config.Double("optimizer.lr");
+  if (!(o.lr >= 0)) config.Bad("optimizer.lr", "is not a learning rate", "a number >= 0");
+  o.momentum = config.Double("optimizer.momentum", 0);
+  o.weight_decay = config.Double("optimizer.weight_decay", type == "AdamW" ? 0.01 : 0);
+  o.nesterov = config.Bool("optimizer.nesterov", false);
+  std::vector<double> betas = config.Doubles("optimizer.betas", {0.9, 0.999});
+  if (betas.size() != 2) config.Bad("optimizer.betas", "must have 2 values", "[0.9, 0.999]");
+  o.beta1 = betas[0];
+  o.beta2 = betas[1];
+  o.eps = config.Double("optimizer.eps", 1e-8);
+  o.trust = config.Double("optimizer.trust_coefficient", 0.001);
+  o.norm_decay_multiplier = config.Double("optimizer.paramwise_cfg.norm_decay_mult", 1);
+  o.bias_decay_multiplier = config.Double("optimizer.paramwise_cfg.bias_decay_mult", 1);
+  o.max_norm = config.Double("optimizer_config.grad_clip.max_norm", 0);
+  o.max_value = config.Double("optimizer_config.grad_clip.max_value", 0);
+  int64_t iters = config.Int("optimizer_config.cumulative_iters", 1);
+  if (iters < 1 || iters > 100000)
+    config.Bad("optimizer_config.cumulative_iters", "is out of range", "an int >= 1");
+  o.cumulative_iters = static_cast<int>(iters);
+  return o;
+}
+
+}  // namespace xp::train

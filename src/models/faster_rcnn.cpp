@@ -108,7 +108,7 @@ class FasterRcnn : public Model {
   }
 
   void RpnHead(Graph& g, Features& f) const {
-    int per_cell = static_cast<int>(o_.anchor_ratios.size());
+    int per_cell = static_cast<int>(o_.anchor_ratios.size() * o_.anchor_sizes[0].size());
     graph::Init init{graph::InitKind::kNormal, 0.01f};
     for (TensorId x : f.pyramid) {
       TensorId t = graph::Conv2d(
@@ -130,10 +130,11 @@ class FasterRcnn : public Model {
     a.width = static_cast<int>(map[2]);
     a.stride_y = static_cast<float>(shape.height / a.height);
     a.stride_x = static_cast<float>(shape.width / a.width);
-    float size = o_.anchor_sizes[level];
     for (float ratio : o_.anchor_ratios) {
-      float h = size * std::sqrt(ratio) / 2, w = size * (1 / std::sqrt(ratio)) / 2;
-      for (float v : {-w, -h, w, h}) a.base.push_back(o_.round_anchors ? std::nearbyint(v) : v);
+      for (float size : o_.anchor_sizes[level]) {
+        float h = size * std::sqrt(ratio) / 2, w = size * (1 / std::sqrt(ratio)) / 2;
+        for (float v : {-w, -h, w, h}) a.base.push_back(o_.round_anchors ? std::nearbyint(v) : v);
+      }
     }
     return a;
   }

@@ -106,15 +106,27 @@ float ReadBeta(const Reader& loss, float fallback) {
   return type == "L1Loss" ? 0.0f : Float(loss, "beta", fallback);
 }
 
+// Sides of the anchors a level: every scale times the level's stride.
+void ReadAnchorSizes(const Reader& head, FasterRcnnOptions& o) {
+  std::vector<double> scales = head.Doubles("anchor_generator.scales", {8});
+  std::vector<double> strides = head.Doubles("anchor_generator.strides", {4, 8, 16, 32, 64});
+  if (scales.empty()) head.Bad("anchor_generator.scales", "is empty", "at least one number");
+  if (strides.size() != 5) {
+    head.Bad("anchor_generator.strides", "has " + std::to_string(strides.size()) + " values",
+             "5: one for each pyramid level");
+  }
+  o.anchor_sizes.clear();
+  for (double stride : strides) {
+    std::vector<float>& level = o.anchor_sizes.emplace_back();
+    for (double scale : scales) level.push_back(static_cast<float>(scale * stride));
+  }
+}
+
 void ReadRpn(const Reader& model, FasterRcnnOptions& o) {
   if (model.Has("rpn_head")) {
     Reader head = model.Child("rpn_head");
     o.anchor_ratios = Floats(head, "anchor_generator.ratios", {0.5, 1, 2});
-    std::vector<double> sizes = head.Doubles("anchor_generator.sizes", {32, 64, 128, 256, 512});
-    if (sizes.size() != 5)
-      head.Bad("anchor_generator.sizes", "has " + std::to_string(sizes.size()) + " values",
-               "5: one for each pyramid level");
-    o.anchor_sizes.assign(sizes.begin(), sizes.end());
+    ReadAnchorSizes(head, o);
     o.round_anchors = head.Bool("anchor_generator.round", true);
     if (head.Has("loss_bbox")) o.rpn_beta = ReadBeta(head.Child("loss_bbox"), o.rpn_beta);
     if (head.Has("bbox_coder")) ReadCoder(head.Child("bbox_coder"), o.rpn_targets.coder);
@@ -146,7 +158,8 @@ void ReadRoiHead(const Reader& model, FasterRcnnOptions& o) {
     o.roi_align.output = PositiveInt(roi, "output_size", 7);
     o.roi_align.sampling_ratio = static_cast<int>(roi.Int("sampling_ratio", 2));
     o.roi_align.aligned = roi.Bool("aligned", false);
-    o.roi_align.canonical_size = PositiveInt(roi, "canonical_size", 224);
+    // mmdetection: boxes below finest_scale go to the first level; torchvision: 224 pixels to level 4.
+    o.roi_align.canonical_size = 4 * PositiveInt(roi, "finest_scale", 56);
   }
   if (model.Has("train_cfg.rcnn.assigner"))
     ReadMatcher(model.Child("train_cfg.rcnn.assigner"), o.roi_targets.matcher);
@@ -161,6 +174,7 @@ void ReadRoiHead(const Reader& model, FasterRcnnOptions& o) {
     o.detections.min_score = Float(test, "score_thr", 0.05);
     o.detections.nms_iou = Float(test, "nms.iou_threshold", 0.5);
     o.detections.max_detections = PositiveInt(test, "max_per_img", 100);
+    o.detections.min_size = Float(test, "min_bbox_size", 1e-2);
   }
 }
 

@@ -81,7 +81,7 @@ TensorId AppendClip(Graph& g, const OptimizerOptions& o, const Buffers& b,
 
 }  // namespace
 
-int OptimizerSlots(const OptimizerOptions& o) {
+int OptimizerSlotCount(const OptimizerOptions& o) {
   return o.kind == OptimizerKind::kAdam || o.kind == OptimizerKind::kAdamW ? 2 : 1;
 }
 
@@ -110,7 +110,7 @@ void AppendUpdate(Graph& g, const OptimizerOptions& o) {
   attrs.max_value = static_cast<float>(o.max_value);
   TensorId slot0 = g.WholeBuffer(Storage::kOptimizer, 0);
   std::vector<TensorId> in{b.grad, b.grad_compute, b.accumulated, b.param, slot0};
-  if (OptimizerSlots(o) == 2) {
+  if (OptimizerSlotCount(o) == 2) {
     TensorId slot1 = g.WholeBuffer(Storage::kOptimizer, 1);
     TensorId step = g.AddState({"optimizer.step", {1}, 0});
     in.insert(in.end(), {slot1, step, lr, factor});

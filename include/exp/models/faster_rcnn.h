@@ -12,7 +12,7 @@ struct FasterRcnnOptions {
   graph::NormalizeAttrs normalize{{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
   int neck_channels = 256;
   bool neck_xavier = false;  // mmdetection; else kaiming_uniform(a = 1)
-  std::vector<float> anchor_sizes = {32, 64, 128, 256, 512};  // one a level
+  std::vector<std::vector<float>> anchor_sizes = {{32}, {64}, {128}, {256}, {512}};  // a level
   std::vector<float> anchor_ratios = {0.5f, 1, 2};            // height / width
   bool round_anchors = true;
   graph::RpnTargetAttrs rpn_targets;  // levels are filled in by the model

@@ -29,7 +29,7 @@ struct OptimizerOptions {
 OptimizerOptions ReadOptimizer(const config::Reader& config);
 
 // Param-sized vectors of state that the optimizer keeps: momentum, or m, v and a step counter.
-int OptimizerSlots(const OptimizerOptions& options);
+int OptimizerSlotCount(const OptimizerOptions& options);
 
 // After AppendBackward. Adds the inputs "lr" f32 [1] and, when gradients are accumulated, "first"
 // i32 [1]; the output "grad_norm" f32 [1] where gradients are clipped or scaled.

@@ -1,0 +1,48 @@
+// Between a run's flat state and its checkpoint files.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "exp/train/checkpoint.h"
+#include "exp/train/events.h"
+#include "src/train/setup.h"
+
+namespace xp::train {
+
+// Sums of the loss terms over the steps of an epoch, kept across an interruption.
+class LossSums {
+ public:
+  void Add(const NamedValues& losses);
+  NamedValues Means() const;
+  // "count name=hexfloat ...": exact, for a checkpoint's metadata.
+  std::string Text() const;
+  static LossSums Parse(const std::string& text);
+
+ private:
+  NamedValues sums_;
+  int64_t count_ = 0;
+};
+
+// Where a resumed run goes on.
+struct ResumePoint {
+  int epoch = 0;
+  int64_t batch = 0, step = 0;
+  LossSums sums;
+};
+
+CheckpointEvent WriteRunCheckpoint(const std::filesystem::path& work_dir, const CheckpointInfo& info,
+                                   const FlatState& state, const Setup& setup);
+void RemoveSuperfluous(const std::filesystem::path& work_dir, int keep_last);
+
+// Throws UsageError naming the tensors when the checkpoint is of another model or optimizer, or of
+// another seed.
+ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64_t seed);
+
+// Fills parameters and statistics from a file of weights (`load_from`). Every layer that the model has must
+// be there, except those that match a pattern of `reset` (glob). Returns the names left at their
+// initial values.
+std::vector<std::string> LoadWeights(const std::filesystem::path& path, const std::vector<std::string>& reset,
+                                     const graph::ParamLayout& layout, FlatState* state);
+
+}  // namespace xp::train

@@ -1,0 +1,50 @@
+// Everything a training run needs, made ready before the first step: settings read, data opened, model
+// built, weights initialised or loaded.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exp/config/reader.h"
+#include "exp/data/loader.h"
+#include "exp/graph/backend.h"
+#include "exp/graph/program.h"
+#include "exp/models/model.h"
+#include "exp/train/flat_state.h"
+#include "exp/train/schedule.h"
+#include "exp/train/trainer.h"
+#include "exp/train/update.h"
+#include "src/train/detection_evaluator.h"
+#include "src/train/step_runner.h"
+
+namespace xp::train {
+
+struct Setup {
+  std::unique_ptr<graph::Backend> backend;
+  graph::DType compute = graph::DType::kF32;
+  std::unique_ptr<models::Model> model;
+  std::unique_ptr<data::Loader> train_loader, val_loader;  // val: null when there is none
+  OptimizerOptions optimizer;
+  std::vector<std::string> slot_names;
+  std::unique_ptr<Schedule> schedule;
+  int max_epochs = 0;
+  int eval_interval = 0;        // epochs; 0: never
+  int checkpoint_interval = 1;  // epochs
+  int keep_checkpoints = 0;     // 0: all
+  std::unique_ptr<graph::ParamBuffers> params;
+  std::unique_ptr<StepRunner> steps;
+  std::unique_ptr<DetectionEvaluator> evaluator;
+
+  int64_t steps_per_epoch() const;  // optimizer steps
+  FlatState ReadState() const;
+  void WriteState(const FlatState& state);
+};
+
+using Warn = std::function<void(const std::string& code, const std::string& message)>;
+
+// Throws UsageError for what can't work: before any weight is touched.
+std::unique_ptr<Setup> PrepareTraining(const config::Reader& config, const TrainOptions& options, const Warn& warn);
+
+}  // namespace xp::train

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# All tests: installs what they need, builds with warnings as errors, runs ctest, then once more under
+# AddressSanitizer and UndefinedBehaviorSanitizer what feeds on user input. Prints the counts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+examples/install_packages.sh tests
+jobs=$(nproc)
+build=${EXP_TEST_BUILD:-build-test}
+cuda=OFF
+if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+  examples/install_cudnn_frontend.sh && cuda=ON
+fi
+
+configure_and_build() {  # folder, cmake options
+  local folder=$1
+  shift
+  cmake -B "$folder" -G Ninja -DEXP_WERROR=ON "$@" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
+  cmake --build "$folder" -j "$jobs" >>"$folder.log" 2>&1 || { grep -E -A8 'error|FAILED' "$folder.log" | head -60; exit 1; }
+  rm -f "$folder.log"
+}
+
+echo "== build with warnings as errors (CUDA backend: $cuda)"
+configure_and_build "$build" -DCMAKE_BUILD_TYPE=Release -DEXP_CUDA=$cuda -DEXP_CUDA_ARCHITECTURES=90
+echo "== tests"
+ctest --test-dir "$build" --output-on-failure -j "$jobs" --no-tests=error
+
+echo "== build under ASan and UBSan"
+configure_and_build "$build-asan" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEXP_SANITIZE=ON -DEXP_CUDA=OFF
+echo "== tests of what users feed in, sanitized"
+export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
+ctest --test-dir "$build-asan" --output-on-failure -j "$jobs" --no-tests=error -L sanitized

@@ -60,12 +60,12 @@ if(NOT EXP_CUDNN_INCLUDE)
   return()
 endif()
 
-# cudnn-frontend is header-only; scripts/cudnn_frontend.sh takes it from its PyPI wheel.
+# cudnn-frontend is header-only; examples/install_cudnn_frontend.sh takes it from its PyPI wheel.
 find_path(EXP_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
           HINTS ${CMAKE_SOURCE_DIR}/third_party/cudnn-frontend/include
                 $ENV{HOME}/.cache/exp/cudnn-frontend/include)
 if(NOT EXP_CUDNN_FRONTEND_INCLUDE)
-  _exp_cuda_left_out("no cudnn-frontend headers were found (run scripts/cudnn_frontend.sh)")
+  _exp_cuda_left_out("no cudnn-frontend headers were found (run examples/install_cudnn_frontend.sh)")
   return()
 endif()
 

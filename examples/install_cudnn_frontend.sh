@@ -8,6 +8,10 @@ target=${EXP_CUDNN_FRONTEND_DIR:-$HOME/.cache/exp/cudnn-frontend}
 if [ -f "$target/include/cudnn_frontend.h" ] && [ "$(cat "$target/version" 2>/dev/null)" = "$version" ]; then
   exit 0
 fi
+if ! python3 -m pip --version >/dev/null 2>&1; then
+  run=(); [ "$(id -u)" -eq 0 ] || run=(sudo)
+  "${run[@]}" apt-get update -qq && "${run[@]}" apt-get install -y -qq --no-install-recommends python3-pip >/dev/null
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # Any interpreter's wheel holds the same headers; asking for one makes the choice repeatable.

@@ -1,0 +1,91 @@
+// Convolution and its gradients: oneDNN does the work (onednn.h); the bias gradient is a sum over
+// rows of our own.
+#include "src/graph/cpu/channel_sums.h"
+#include "src/graph/cpu/kernel.h"
+#include "src/graph/cpu/onednn.h"
+#include "src/graph/cpu/parallel.h"
+#include "src/graph/cpu/shapes.h"
+
+namespace xp::graph::cpu {
+namespace {
+
+ConvProblem Describe(const Op& op, const Tensor& x, const Tensor& w, const Tensor& y) {
+  const auto& attrs = std::get<ConvAttrs>(op.attrs);
+  const MapShape in = AsMap(x), out = AsMap(y);
+  ConvProblem p;
+  p.batch = in.n;
+  p.height = in.h;
+  p.width = in.w;
+  p.in_channels = in.c;
+  p.out_height = out.h;
+  p.out_width = out.w;
+  p.out_channels = out.c;
+  p.kernel_height = w.shape.at(1);
+  p.kernel_width = w.shape.at(2);
+  p.stride = attrs.stride;
+  p.pad = attrs.pad;
+  p.dilation = attrs.dilation;
+  p.groups = attrs.groups;
+  return p;
+}
+
+class Convolution : public Kernel {
+ public:
+  Convolution(const Context& context, const ConvProblem& problem, Direction direction)
+      : bias_(problem.bias), op_(MakeConvolution(problem, direction, context.threads)) {}
+
+  size_t WorkspaceBytes() const override { return op_->WorkspaceBytes(); }
+  void Run(const KernelArgs& args) override {
+    op_->Run(args.in[0], args.in[1], bias_ ? args.In<float>(2) : nullptr, args.out[0],
+             args.workspace);
+  }
+
+ private:
+  bool bias_;
+  std::unique_ptr<OnednnOp> op_;
+};
+
+class BiasGrad : public Kernel {
+ public:
+  BiasGrad(const Context& context, const Graph& g, const Op& op)
+      : threads_(context.threads), split_(SplitRows(AsRows(InputOf(g, op, 0)))) {}
+
+  size_t WorkspaceBytes() const override {
+    return static_cast<size_t>(split_.chunks * split_.channels) * sizeof(float);
+  }
+  void Run(const KernelArgs& args) override {
+    const float* dy = args.In<float>(0);
+    auto* partial = static_cast<float*>(args.workspace);
+    ParallelFor(threads_, split_.chunks, [&](int64_t i) {
+      SumRows(dy + split_.Begin(i) * split_.channels, split_.RowsOf(i), split_.channels,
+              partial + i * split_.channels);
+    });
+    AddPartials(threads_, partial, split_.chunks, split_.channels, args.Out<float>(0));
+  }
+
+ private:
+  int threads_;
+  RowSplit split_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> MakeConv2d(const Context& context, const Graph& g, const Op& op) {
+  ConvProblem p = Describe(op, InputOf(g, op, 0), InputOf(g, op, 1), OutputOf(g, op, 0));
+  p.bias = HasInput(op, 2);
+  p.relu = std::get<ConvAttrs>(op.attrs).relu;
+  return std::make_unique<Convolution>(context, p, Direction::kForward);
+}
+std::unique_ptr<Kernel> MakeConv2dDgrad(const Context& context, const Graph& g, const Op& op) {
+  const ConvProblem p = Describe(op, OutputOf(g, op, 0), InputOf(g, op, 1), InputOf(g, op, 0));
+  return std::make_unique<Convolution>(context, p, Direction::kDataGrad);
+}
+std::unique_ptr<Kernel> MakeConv2dWgrad(const Context& context, const Graph& g, const Op& op) {
+  const ConvProblem p = Describe(op, InputOf(g, op, 0), OutputOf(g, op, 0), InputOf(g, op, 1));
+  return std::make_unique<Convolution>(context, p, Direction::kWeightGrad);
+}
+std::unique_ptr<Kernel> MakeBiasGrad(const Context& context, const Graph& g, const Op& op) {
+  return std::make_unique<BiasGrad>(context, g, op);
+}
+
+}  // namespace xp::graph::cpu

@@ -1,0 +1,454 @@
+#include "src/graph/cpu/onednn.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "exp/base/error.h"
+
+namespace xp::graph::cpu {
+namespace {
+
+using dnnl::memory;
+using Dims = memory::dims;
+
+constexpr size_t kAlignment = 64;
+constexpr auto kF32 = memory::data_type::f32;
+
+// oneDNN takes the number of threads from OpenMP's setting for the calling thread, both when it
+// decides how to split work and when it runs.
+class ThreadScope {
+ public:
+  explicit ThreadScope(int threads)
+      : saved_threads_(omp_get_max_threads()), saved_dynamic_(omp_get_dynamic()) {
+    omp_set_dynamic(0);
+    omp_set_num_threads(threads);
+  }
+  ~ThreadScope() {
+    omp_set_num_threads(saved_threads_);
+    omp_set_dynamic(saved_dynamic_);
+  }
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ private:
+  int saved_threads_, saved_dynamic_;
+};
+
+const dnnl::engine& CpuEngine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+// fp32 means fp32, whatever ONEDNN_DEFAULT_FPMATH_MODE says.
+dnnl::primitive_attr BaseAttr() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attr.set_fpmath_mode(dnnl::fpmath_mode::strict);
+#if DNNL_VERSION_MAJOR > 3 || (DNNL_VERSION_MAJOR == 3 && DNNL_VERSION_MINOR >= 4)
+  attr.set_deterministic(true);
+#endif
+  return attr;
+}
+
+void AppendRelu(dnnl::primitive_attr& attr) {
+  dnnl::post_ops ops;
+#if DNNL_VERSION_MAJOR >= 3
+  ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+#else
+  ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+#endif
+  attr.set_post_ops(ops);
+}
+
+// A primitive and what its operands look like on both sides.
+struct Plan {
+  dnnl::primitive primitive;
+  std::string implementation;
+  struct Operand {
+    int arg = 0;
+    memory::desc user, wanted;
+  };
+  Operand a, b, result;
+  std::optional<memory::desc> bias;
+  memory::desc scratchpad;
+};
+
+// An operand that may have to be reordered on its way in (a, b) or out (result).
+class Port {
+ public:
+  Port(const Plan::Operand& operand, bool output, size_t& workspace_bytes)
+      : user_(operand.user, CpuEngine(), nullptr), direct_(operand.user == operand.wanted) {
+    if (direct_) return;
+    inner_ = memory(operand.wanted, CpuEngine(), nullptr);
+    offset_ = Reserve(workspace_bytes, operand.wanted.get_size());
+    const memory::desc& from = output ? operand.wanted : operand.user;
+    const memory::desc& to = output ? operand.user : operand.wanted;
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::reorder::primitive_desc pd(CpuEngine(), from, CpuEngine(), to, attr);
+    reorder_ = dnnl::reorder(pd);
+    scratchpad_ = memory(pd.scratchpad_desc(), CpuEngine(), nullptr);
+    scratchpad_offset_ = Reserve(workspace_bytes, pd.scratchpad_desc().get_size());
+  }
+
+  static size_t Reserve(size_t& total, size_t bytes) {
+    const size_t offset = total;
+    total += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return offset;
+  }
+
+  const memory& operand() const { return direct_ ? user_ : inner_; }
+
+  void Bind(void* data, char* workspace) {
+    user_.set_data_handle(data);
+    if (direct_) return;
+    inner_.set_data_handle(workspace + offset_);
+    scratchpad_.set_data_handle(workspace + scratchpad_offset_);
+  }
+
+  void Reorder(dnnl::stream& stream, bool output) {
+    if (direct_) return;
+    const memory& from = output ? inner_ : user_;
+    const memory& to = output ? user_ : inner_;
+    reorder_.execute(
+        stream,
+        {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, scratchpad_}});
+  }
+
+ private:
+  memory user_, inner_, scratchpad_;
+  dnnl::primitive reorder_;
+  size_t offset_ = 0, scratchpad_offset_ = 0;
+  bool direct_;
+};
+
+class PlannedOp : public OnednnOp {
+ public:
+  PlannedOp(const Plan& plan, int threads)
+      : threads_(threads),
+        primitive_(plan.primitive),
+        implementation_(plan.implementation),
+        stream_(CpuEngine()),
+        a_(plan.a, false, workspace_bytes_),
+        b_(plan.b, false, workspace_bytes_),
+        result_(plan.result, true, workspace_bytes_),
+        scratchpad_(plan.scratchpad, CpuEngine(), nullptr),
+        scratchpad_offset_(Port::Reserve(workspace_bytes_, plan.scratchpad.get_size())) {
+    args_ = {{plan.a.arg, a_.operand()},
+             {plan.b.arg, b_.operand()},
+             {plan.result.arg, result_.operand()},
+             {DNNL_ARG_SCRATCHPAD, scratchpad_}};
+    if (plan.bias) {
+      bias_ = memory(*plan.bias, CpuEngine(), nullptr);
+      args_.emplace(DNNL_ARG_BIAS, bias_);
+    }
+  }
+
+  size_t WorkspaceBytes() const override { return workspace_bytes_; }
+  const char* Implementation() const override { return implementation_.c_str(); }
+
+  void Run(const void* a, const void* b, const float* bias, void* result,
+           void* workspace) override {
+    const ThreadScope scope(threads_);
+    char* space = static_cast<char*>(workspace);
+    a_.Bind(const_cast<void*>(a), space);
+    b_.Bind(const_cast<void*>(b), space);
+    result_.Bind(result, space);
+    scratchpad_.set_data_handle(space + scratchpad_offset_);
+    if (bias != nullptr) bias_.set_data_handle(const_cast<float*>(bias));
+    a_.Reorder(stream_, false);
+    b_.Reorder(stream_, false);
+    primitive_.execute(stream_, args_);
+    result_.Reorder(stream_, true);
+    stream_.wait();
+  }
+
+ private:
+  int threads_;
+  size_t workspace_bytes_ = 0;
+  dnnl::primitive primitive_;
+  std::string implementation_;
+  dnnl::stream stream_;
+  Port a_, b_, result_;
+  memory scratchpad_, bias_;
+  size_t scratchpad_offset_;
+  std::unordered_map<int, memory> args_;
+};
+
+// Nothing to sum over or nothing to write: oneDNN leaves such results alone.
+class EmptyOp : public OnednnOp {
+ public:
+  explicit EmptyOp(size_t result_bytes) : result_bytes_(result_bytes) {}
+  size_t WorkspaceBytes() const override { return 0; }
+  const char* Implementation() const override { return "empty"; }
+  void Run(const void*, const void*, const float*, void* result, void*) override {
+    if (result_bytes_ > 0) std::memset(result, 0, result_bytes_);
+  }
+
+ private:
+  size_t result_bytes_;
+};
+
+template <typename PrimitiveDesc>
+void FinishPlan(Plan& plan, const PrimitiveDesc& pd) {
+  plan.implementation = pd.impl_info_str();
+  plan.scratchpad = pd.scratchpad_desc();
+}
+
+// ---- convolution
+
+struct ConvDescs {
+  Dims strides, dilates, pad_low, pad_high;
+  memory::desc x, w, y;          // as the caller holds them
+  memory::desc bias;             // zero when there is none
+  memory::desc w_any;            // as oneDNN may choose
+};
+
+ConvDescs DescribeConv(const ConvProblem& p) {
+  ConvDescs d;
+  d.strides = {p.stride[0], p.stride[1]};
+  d.dilates = {p.dilation[0] - 1, p.dilation[1] - 1};
+  d.pad_low = {p.pad[0], p.pad[1]};
+  // What the output's size leaves; negative when the last rows aren't read.
+  d.pad_high = {(p.out_height - 1) * p.stride[0] + (p.kernel_height - 1) * p.dilation[0] + 1 -
+                    p.height - p.pad[0],
+                (p.out_width - 1) * p.stride[1] + (p.kernel_width - 1) * p.dilation[1] + 1 -
+                    p.width - p.pad[1]};
+  const auto nhwc = memory::format_tag::nhwc;
+  d.x = memory::desc({p.batch, p.in_channels, p.height, p.width}, kF32, nhwc);
+  d.y = memory::desc({p.batch, p.out_channels, p.out_height, p.out_width}, kF32, nhwc);
+  const int64_t o = p.out_channels / p.groups, i = p.in_channels / p.groups;
+  const int64_t kh = p.kernel_height, kw = p.kernel_width;
+  Dims dims{o, i, kh, kw}, strides{kh * kw * i, 1, kw * i, i};  // ohwi
+  if (p.groups > 1) {
+    dims.insert(dims.begin(), p.groups);
+    strides.insert(strides.begin(), o * kh * kw * i);
+  }
+  d.w = memory::desc(dims, kF32, strides);
+  d.w_any = memory::desc(dims, kF32, memory::format_tag::any);
+  if (p.bias) d.bias = memory::desc({p.out_channels}, kF32, memory::format_tag::x);
+  return d;
+}
+
+dnnl::convolution_forward::primitive_desc ConvForward(const ConvDescs& d,
+                                                      const dnnl::primitive_attr& attr) {
+  const auto kind = dnnl::prop_kind::forward_training;
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+  return {CpuEngine(), kind,      algorithm, d.x,       d.w_any,    d.bias,
+          d.y,         d.strides, d.dilates, d.pad_low, d.pad_high, attr};
+#else
+  return {{kind, algorithm, d.x, d.w_any, d.bias, d.y, d.strides, d.dilates, d.pad_low, d.pad_high},
+          attr,
+          CpuEngine()};
+#endif
+}
+
+Plan PlanConvForward(const ConvDescs& d, bool relu) {
+  dnnl::primitive_attr attr = BaseAttr();
+  if (relu) AppendRelu(attr);
+  const auto pd = ConvForward(d, attr);
+  Plan plan;
+  plan.primitive = dnnl::convolution_forward(pd);
+  plan.a = {DNNL_ARG_SRC, d.x, pd.src_desc()};
+  plan.b = {DNNL_ARG_WEIGHTS, d.w, pd.weights_desc()};
+  plan.result = {DNNL_ARG_DST, d.y, pd.dst_desc()};
+  if (d.bias != memory::desc()) plan.bias = d.bias;
+  FinishPlan(plan, pd);
+  return plan;
+}
+
+Plan PlanConvDataGrad(const ConvDescs& d) {
+  const auto hint = ConvForward(d, BaseAttr());
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+  const dnnl::convolution_backward_data::primitive_desc pd(
+      CpuEngine(), algorithm, d.x, d.w_any, d.y, d.strides, d.dilates, d.pad_low, d.pad_high, hint,
+      BaseAttr());
+#else
+  const dnnl::convolution_backward_data::primitive_desc pd(
+      {algorithm, d.x, d.w_any, d.y, d.strides, d.dilates, d.pad_low, d.pad_high}, BaseAttr(),
+      CpuEngine(), hint);
+#endif
+  Plan plan;
+  plan.primitive = dnnl::convolution_backward_data(pd);
+  plan.a = {DNNL_ARG_DIFF_DST, d.y, pd.diff_dst_desc()};
+  plan.b = {DNNL_ARG_WEIGHTS, d.w, pd.weights_desc()};
+  plan.result = {DNNL_ARG_DIFF_SRC, d.x, pd.diff_src_desc()};
+  FinishPlan(plan, pd);
+  return plan;
+}
+
+Plan PlanConvWeightGrad(const ConvDescs& d) {
+  const auto hint = ConvForward(d, BaseAttr());
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+  const dnnl::convolution_backward_weights::primitive_desc pd(
+      CpuEngine(), algorithm, d.x, d.w_any, d.y, d.strides, d.dilates, d.pad_low, d.pad_high, hint,
+      BaseAttr());
+#else
+  const dnnl::convolution_backward_weights::primitive_desc pd(
+      {algorithm, d.x, d.w_any, d.y, d.strides, d.dilates, d.pad_low, d.pad_high}, BaseAttr(),
+      CpuEngine(), hint);
+#endif
+  Plan plan;
+  plan.primitive = dnnl::convolution_backward_weights(pd);
+  plan.a = {DNNL_ARG_SRC, d.x, pd.src_desc()};
+  plan.b = {DNNL_ARG_DIFF_DST, d.y, pd.diff_dst_desc()};
+  plan.result = {DNNL_ARG_DIFF_WEIGHTS, d.w, pd.diff_weights_desc()};
+  FinishPlan(plan, pd);
+  return plan;
+}
+
+// ---- inner product
+
+struct LinearDescs {
+  memory::desc x, w, y, bias, w_any;
+};
+
+LinearDescs DescribeLinear(const LinearProblem& p) {
+  const auto ab = memory::format_tag::ab;
+  LinearDescs d;
+  d.x = memory::desc({p.rows, p.in_features}, kF32, ab);
+  d.w = memory::desc({p.out_features, p.in_features}, kF32, ab);
+  d.w_any = memory::desc({p.out_features, p.in_features}, kF32, memory::format_tag::any);
+  d.y = memory::desc({p.rows, p.out_features}, kF32, ab);
+  if (p.bias) d.bias = memory::desc({p.out_features}, kF32, memory::format_tag::x);
+  return d;
+}
+
+dnnl::inner_product_forward::primitive_desc LinearForward(const LinearDescs& d,
+                                                          const dnnl::primitive_attr& attr) {
+  const auto kind = dnnl::prop_kind::forward_training;
+#if DNNL_VERSION_MAJOR >= 3
+  return {CpuEngine(), kind, d.x, d.w_any, d.bias, d.y, attr};
+#else
+  return {{kind, d.x, d.w_any, d.bias, d.y}, attr, CpuEngine()};
+#endif
+}
+
+Plan PlanLinearForward(const LinearDescs& d, bool relu) {
+  dnnl::primitive_attr attr = BaseAttr();
+  if (relu) AppendRelu(attr);
+  const auto pd = LinearForward(d, attr);
+  Plan plan;
+  plan.primitive = dnnl::inner_product_forward(pd);
+  plan.a = {DNNL_ARG_SRC, d.x, pd.src_desc()};
+  plan.b = {DNNL_ARG_WEIGHTS, d.w, pd.weights_desc()};
+  plan.result = {DNNL_ARG_DST, d.y, pd.dst_desc()};
+  if (d.bias != memory::desc()) plan.bias = d.bias;
+  FinishPlan(plan, pd);
+  return plan;
+}
+
+Plan PlanLinearDataGrad(const LinearDescs& d) {
+  const auto hint = LinearForward(d, BaseAttr());
+#if DNNL_VERSION_MAJOR >= 3
+  const dnnl::inner_product_backward_data::primitive_desc pd(CpuEngine(), d.x, d.w_any, d.y, hint,
+                                                             BaseAttr());
+#else
+  const dnnl::inner_product_backward_data::primitive_desc pd({d.x, d.w_any, d.y}, BaseAttr(),
+                                                             CpuEngine(), hint);
+#endif
+  Plan plan;
+  plan.primitive = dnnl::inner_product_backward_data(pd);
+  plan.a = {DNNL_ARG_DIFF_DST, d.y, pd.diff_dst_desc()};
+  plan.b = {DNNL_ARG_WEIGHTS, d.w, pd.weights_desc()};
+  plan.result = {DNNL_ARG_DIFF_SRC, d.x, pd.diff_src_desc()};
+  FinishPlan(plan, pd);
+  return plan;
+}
+
+Plan PlanLinearWeightGrad(const LinearDescs& d) {
+  const auto hint = LinearForward(d, BaseAttr());
+#if DNNL_VERSION_MAJOR >= 3
+  const dnnl::inner_product_backward_weights::primitive_desc pd(CpuEngine(), d.x, d.w_any, d.y,
+                                                                hint, BaseAttr());
+#else
+  const dnnl::inner_product_backward_weights::primitive_desc pd({d.x, d.w_any, d.y}, BaseAttr(),
+                                                                CpuEngine(), hint);
+#endif
+  Plan plan;
+  plan.primitive = dnnl::inner_product_backward_weights(pd);
+  plan.a = {DNNL_ARG_SRC, d.x, pd.src_desc()};
+  plan.b = {DNNL_ARG_DIFF_DST, d.y, pd.diff_dst_desc()};
+  plan.result = {DNNL_ARG_DIFF_WEIGHTS, d.w, pd.diff_weights_desc()};
+  FinishPlan(plan, pd);
+  return plan;
+}
+
+// `plan()` may throw dnnl::error: say which problem oneDNN refused.
+template <typename MakePlan>
+std::unique_ptr<OnednnOp> Build(const std::string& what, int threads, const MakePlan& plan) {
+  try {
+    const ThreadScope scope(threads);
+    return std::make_unique<PlannedOp>(plan(), threads);
+  } catch (const dnnl::error& e) {
+    throw JobError({.what = "oneDNN " + std::to_string(DNNL_VERSION_MAJOR) + "." +
+                            std::to_string(DNNL_VERSION_MINOR) + " refuses " + what + ": " +
+                            e.what(),
+                    .where = {},
+                    .expected = {},
+                    .next = {}});
+  }
+}
+
+std::string Text(const ConvProblem& p) {
+  return "a convolution of [" + std::to_string(p.batch) + ", " + std::to_string(p.height) + ", " +
+         std::to_string(p.width) + ", " + std::to_string(p.in_channels) + "] to " +
+         std::to_string(p.out_channels) + " channels, kernel " + std::to_string(p.kernel_height) +
+         " x " + std::to_string(p.kernel_width) + ", " + std::to_string(p.groups) + " groups";
+}
+
+}  // namespace
+
+std::unique_ptr<OnednnOp> MakeConvolution(const ConvProblem& p, Direction direction, int threads) {
+  const int64_t x = p.batch * p.height * p.width * p.in_channels;
+  const int64_t y = p.batch * p.out_height * p.out_width * p.out_channels;
+  const int64_t w =
+      p.out_channels * p.kernel_height * p.kernel_width * (p.in_channels / p.groups);
+  if (x == 0 || y == 0 || w == 0) {
+    const int64_t result = direction == Direction::kForward    ? y
+                           : direction == Direction::kDataGrad ? x
+                                                               : w;
+    return std::make_unique<EmptyOp>(static_cast<size_t>(result) * sizeof(float));
+  }
+  return Build(Text(p), threads, [&] {
+    const ConvDescs d = DescribeConv(p);
+    if (direction == Direction::kDataGrad) return PlanConvDataGrad(d);
+    if (direction == Direction::kWeightGrad) return PlanConvWeightGrad(d);
+    return PlanConvForward(d, p.relu);
+  });
+}
+
+std::unique_ptr<OnednnOp> MakeInnerProduct(const LinearProblem& p, Direction direction,
+                                           int threads) {
+  const int64_t x = p.rows * p.in_features, y = p.rows * p.out_features;
+  const int64_t w = p.in_features * p.out_features;
+  if (x == 0 || y == 0 || w == 0) {
+    const int64_t result = direction == Direction::kForward    ? y
+                           : direction == Direction::kDataGrad ? x
+                                                               : w;
+    return std::make_unique<EmptyOp>(static_cast<size_t>(result) * sizeof(float));
+  }
+  const std::string text = "a product of [" + std::to_string(p.rows) + ", " +
+                           std::to_string(p.in_features) + "] and [" +
+                           std::to_string(p.out_features) + ", " +
+                           std::to_string(p.in_features) + "]";
+  return Build(text, threads, [&] {
+    const LinearDescs d = DescribeLinear(p);
+    if (direction == Direction::kDataGrad) return PlanLinearDataGrad(d);
+    if (direction == Direction::kWeightGrad) return PlanLinearWeightGrad(d);
+    return PlanLinearForward(d, p.relu);
+  });
+}
+
+}  // namespace xp::graph::cpu

@@ -1,19 +1,18 @@
 // Sums, ReLU, sigmoid and conversions: one pass over memory, each piece on one thread.
-#include <bit>
 #include <cmath>
-#include <vector>
+#include <string>
 
 #include "exp/base/error.h"
-#include "src/graph/cpu/half.h"
 #include "src/graph/cpu/kernel.h"
 #include "src/graph/cpu/parallel.h"
 #include "src/graph/cpu/shapes.h"
+#include "src/graph/half.h"
 
 namespace xp::graph::cpu {
 namespace {
 
-XP_SIMD_CLONES void AddTwo(const float* __restrict a, const float* __restrict b, float* __restrict y,
-                           int64_t n) {
+XP_SIMD_CLONES void AddTwo(const float* __restrict a, const float* __restrict b,
+                           float* __restrict y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
@@ -119,7 +118,7 @@ bool IsFloat(DType type) {
 float Load(DType type, const void* data, int64_t i) {
   if (type == DType::kF32) return static_cast<const float*>(data)[i];
   const uint16_t bits = static_cast<const uint16_t*>(data)[i];
-  return type == DType::kBF16 ? FloatFromBf16(bits) : FloatFromHalf(bits);
+  return type == DType::kBF16 ? Bf16ToFloat(bits) : HalfToFloat(bits);
 }
 
 void Store(DType type, void* data, int64_t i, float value) {
@@ -127,7 +126,7 @@ void Store(DType type, void* data, int64_t i, float value) {
     static_cast<float*>(data)[i] = value;
   } else {
     static_cast<uint16_t*>(data)[i] =
-        type == DType::kBF16 ? Bf16FromFloat(value) : HalfFromFloat(value);
+        type == DType::kBF16 ? FloatToBf16(value) : FloatToHalf(value);
   }
 }
 
@@ -139,11 +138,11 @@ class Cast : public Kernel {
         from_(InputOf(g, op, 0).dtype),
         to_(OutputOf(g, op, 0).dtype) {
     if (!IsFloat(from_) || !IsFloat(to_)) {
-      throw UsageError({.what = std::string("no conversion from ") + DTypeName(from_) + " to " +
-                                DTypeName(to_),
-                        .where = "operation " + op.name,
-                        .expected = "f32, bf16 or f16 on both sides",
-                        .next = {}});
+      throw UsageError(
+          {.what = std::string("no conversion from ") + DTypeName(from_) + " to " + DTypeName(to_),
+           .where = "operation " + op.name,
+           .expected = "f32, bf16 or f16 on both sides",
+           .next = {}});
     }
   }
 

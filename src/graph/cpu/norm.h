@@ -2,9 +2,11 @@
 // applying y = relu?(scale * (x - mean) + bias + residual), and the masked sums of the gradient.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "src/graph/cpu/channel_sums.h"
+#include "src/graph/cpu/mask.h"
 
 namespace xp::graph::cpu {
 
@@ -12,7 +14,7 @@ namespace xp::graph::cpu {
 // mask, the bits of y > 0. Pieces run on `threads` threads.
 struct NormApply {
   const float* x = nullptr;
-  const float* residual = nullptr;  // optional
+  const float* residual = nullptr;                                 // optional
   const float *mean = nullptr, *scale = nullptr, *bias = nullptr;  // [C]
   bool relu = false;
   float* y = nullptr;
@@ -20,37 +22,46 @@ struct NormApply {
 };
 void RunNormApply(int threads, const RowSplit& split, const NormApply& args);
 
-// dy as the gradient sees it: with a mask, 0 where the bit is 0. Rows come in blocks that fit the
-// first-level cache; Block() gives a pointer to the masked values.
-class MaskedRows {
- public:
-  // `target`: where masked rows are to be kept (dresidual), or null; then `scratch` (ScratchFloats()
-  // of it a thread) takes them block by block.
-  MaskedRows(const RowSplit& split, const float* dy, const uint8_t* mask, float* target,
-             float* scratch);
-
-  static int64_t BlockRows(int64_t channels);
-  static int64_t ScratchFloats(int64_t channels);
-
-  // Rows [begin, end) inside one block that begins at a multiple of BlockRows from a chunk's begin.
-  const float* Block(int64_t begin, int64_t end) const;
-
- private:
-  int64_t channels_;
-  const float* dy_;
-  const uint8_t* mask_;
-  float* target_;
-  float* scratch_;
-};
-
-// sum[c] = sum of masked dy, product[c] = sum of masked dy * (x - mean); x may be null, then only
-// the first. Writes dresidual on the way. `partial`: GradSumFloats() of scratch.
-struct NormGradSums {
+// Calls body(begin, end, g) for blocks of rows of a chunk, small enough for the first-level cache:
+// g points to the rows [begin, end) of dy as the gradient sees it, 0 where the mask's bit is 0.
+// With `target` (dresidual) the masked rows are kept there, else in `scratch` (BlockFloats() of
+// it).
+struct MaskedRows {
   const float* dy = nullptr;
-  const float* x = nullptr;          // null: no products
-  const uint8_t* mask = nullptr;     // optional
-  const float* mean = nullptr;       // [C]
-  float* dresidual = nullptr;        // optional
+  const uint8_t* mask = nullptr;  // optional
+  float* target = nullptr;        // optional
+};
+int64_t BlockRows(int64_t channels);
+inline int64_t BlockFloats(int64_t channels) { return BlockRows(channels) * channels; }
+
+template <typename Body>
+void ForMaskedBlocks(const RowSplit& split, int64_t chunk, const MaskedRows& rows, float* scratch,
+                     const Body& body) {
+  const int64_t channels = split.channels, step = BlockRows(channels);
+  const int64_t last = split.Begin(chunk) + split.RowsOf(chunk);
+  for (int64_t begin = split.Begin(chunk); begin < last; begin += step) {
+    const int64_t end = std::min(begin + step, last), at = begin * channels;
+    const int64_t count = (end - begin) * channels;
+    const float* g = rows.dy + at;
+    if (rows.target != nullptr || rows.mask != nullptr) {
+      float* out = rows.target != nullptr ? rows.target + at : scratch;
+      if (rows.mask != nullptr) {
+        ApplyMask(g, rows.mask + at / 8, count, out);
+      } else {
+        std::copy(g, g + count, out);
+      }
+      g = out;
+    }
+    body(begin, end, g);
+  }
+}
+
+// sum[c] = sum of masked dy, product[c] = sum of masked dy * (x - mean[c]). Fills rows.target on
+// the way. `scratch`: GradSumFloats() floats.
+struct NormGradSums {
+  MaskedRows rows;
+  const float* x = nullptr;
+  const float* mean = nullptr;               // [C]
   float *sum = nullptr, *product = nullptr;  // [C]
   float* scratch = nullptr;
 };

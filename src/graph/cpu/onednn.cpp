@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -119,8 +119,7 @@ class Port {
     const memory& from = output ? inner_ : user_;
     const memory& to = output ? user_ : inner_;
     reorder_.execute(
-        stream,
-        {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, scratchpad_}});
+        stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, scratchpad_}});
   }
 
  private:
@@ -207,9 +206,9 @@ void FinishPlan(Plan& plan, const PrimitiveDesc& pd) {
 
 struct ConvDescs {
   Dims strides, dilates, pad_low, pad_high;
-  memory::desc x, w, y;          // as the caller holds them
-  memory::desc bias;             // zero when there is none
-  memory::desc w_any;            // as oneDNN may choose
+  memory::desc x, w, y;  // as the caller holds them
+  memory::desc bias;     // zero when there is none
+  memory::desc w_any;    // as oneDNN may choose
 };
 
 ConvDescs DescribeConv(const ConvProblem& p) {
@@ -270,9 +269,9 @@ Plan PlanConvDataGrad(const ConvDescs& d) {
   const auto hint = ConvForward(d, BaseAttr());
   const auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  const dnnl::convolution_backward_data::primitive_desc pd(
-      CpuEngine(), algorithm, d.x, d.w_any, d.y, d.strides, d.dilates, d.pad_low, d.pad_high, hint,
-      BaseAttr());
+  const dnnl::convolution_backward_data::primitive_desc pd(CpuEngine(), algorithm, d.x, d.w_any,
+                                                           d.y, d.strides, d.dilates, d.pad_low,
+                                                           d.pad_high, hint, BaseAttr());
 #else
   const dnnl::convolution_backward_data::primitive_desc pd(
       {algorithm, d.x, d.w_any, d.y, d.strides, d.dilates, d.pad_low, d.pad_high}, BaseAttr(),
@@ -291,9 +290,9 @@ Plan PlanConvWeightGrad(const ConvDescs& d) {
   const auto hint = ConvForward(d, BaseAttr());
   const auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  const dnnl::convolution_backward_weights::primitive_desc pd(
-      CpuEngine(), algorithm, d.x, d.w_any, d.y, d.strides, d.dilates, d.pad_low, d.pad_high, hint,
-      BaseAttr());
+  const dnnl::convolution_backward_weights::primitive_desc pd(CpuEngine(), algorithm, d.x, d.w_any,
+                                                              d.y, d.strides, d.dilates, d.pad_low,
+                                                              d.pad_high, hint, BaseAttr());
 #else
   const dnnl::convolution_backward_weights::primitive_desc pd(
       {algorithm, d.x, d.w_any, d.y, d.strides, d.dilates, d.pad_low, d.pad_high}, BaseAttr(),
@@ -413,8 +412,7 @@ std::string Text(const ConvProblem& p) {
 std::unique_ptr<OnednnOp> MakeConvolution(const ConvProblem& p, Direction direction, int threads) {
   const int64_t x = p.batch * p.height * p.width * p.in_channels;
   const int64_t y = p.batch * p.out_height * p.out_width * p.out_channels;
-  const int64_t w =
-      p.out_channels * p.kernel_height * p.kernel_width * (p.in_channels / p.groups);
+  const int64_t w = p.out_channels * p.kernel_height * p.kernel_width * (p.in_channels / p.groups);
   if (x == 0 || y == 0 || w == 0) {
     const int64_t result = direction == Direction::kForward    ? y
                            : direction == Direction::kDataGrad ? x
@@ -439,10 +437,9 @@ std::unique_ptr<OnednnOp> MakeInnerProduct(const LinearProblem& p, Direction dir
                                                                : w;
     return std::make_unique<EmptyOp>(static_cast<size_t>(result) * sizeof(float));
   }
-  const std::string text = "a product of [" + std::to_string(p.rows) + ", " +
-                           std::to_string(p.in_features) + "] and [" +
-                           std::to_string(p.out_features) + ", " +
-                           std::to_string(p.in_features) + "]";
+  const std::string text =
+      "a product of [" + std::to_string(p.rows) + ", " + std::to_string(p.in_features) + "] and [" +
+      std::to_string(p.out_features) + ", " + std::to_string(p.in_features) + "]";
   return Build(text, threads, [&] {
     const LinearDescs d = DescribeLinear(p);
     if (direction == Direction::kDataGrad) return PlanLinearDataGrad(d);

@@ -1,0 +1,135 @@
+// Batch normalisation with fixed statistics (evaluation, frozen layers) and its gradient.
+#include <cmath>
+
+#include "src/graph/cpu/channel_sums.h"
+#include "src/graph/cpu/kernel.h"
+#include "src/graph/cpu/norm.h"
+#include "src/graph/cpu/parallel.h"
+#include "src/graph/cpu/shapes.h"
+
+namespace xp::graph::cpu {
+
+XP_SIMD_CLONES void ScaleRows(const float* __restrict g, const float* __restrict scale,
+                              int64_t rows, int64_t channels, float* __restrict dx) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* gr = g + r * channels;
+    float* out = dx + r * channels;
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) out[c] = gr[c] * scale[c];
+  }
+}
+
+namespace {
+
+float InverseStd(float variance, float eps) { return 1.0f / std::sqrt(variance + eps); }
+
+class Affine : public Kernel {
+ public:
+  Affine(const Context& context, const Graph& g, const Op& op)
+      : threads_(context.threads),
+        split_(SplitRows(AsRows(InputOf(g, op, 0)))),
+        attrs_(std::get<NormAttrs>(op.attrs)),
+        residual_(HasInput(op, 5)),
+        mask_(HasOutput(op, 1)) {}
+
+  size_t WorkspaceBytes() const override {
+    return static_cast<size_t>(split_.channels) * sizeof(float);
+  }
+
+  void Run(const KernelArgs& args) override {
+    auto* scale = static_cast<float*>(args.workspace);
+    for (int64_t c = 0; c < split_.channels; ++c) {
+      scale[c] = args.In<float>(1)[c] * InverseStd(args.In<float>(4)[c], attrs_.eps);
+    }
+    NormApply apply;
+    apply.x = args.In<float>(0);
+    apply.residual = residual_ ? args.In<float>(5) : nullptr;
+    apply.mean = args.In<float>(3);
+    apply.scale = scale;
+    apply.bias = args.In<float>(2);
+    apply.relu = attrs_.relu;
+    apply.y = args.Out<float>(0);
+    apply.mask = mask_ ? args.Out<uint8_t>(1) : nullptr;
+    RunNormApply(threads_, split_, apply);
+  }
+
+ private:
+  int threads_;
+  RowSplit split_;
+  NormAttrs attrs_;
+  bool residual_, mask_;
+};
+
+class AffineGrad : public Kernel {
+ public:
+  AffineGrad(const Context& context, const Graph& g, const Op& op)
+      : threads_(context.threads),
+        split_(SplitRows(AsRows(InputOf(g, op, 0)))),
+        attrs_(std::get<NormAttrs>(op.attrs)),
+        x_(HasInput(op, 1)),
+        mask_(HasInput(op, 5)),
+        dx_(HasOutput(op, 0)),
+        dscale_(HasOutput(op, 1)),
+        dbias_(HasOutput(op, 2)),
+        dresidual_(HasOutput(op, 3)) {}
+
+  size_t WorkspaceBytes() const override {
+    return static_cast<size_t>(GradSumFloats(threads_, split_) + 3 * split_.channels) *
+           sizeof(float);
+  }
+
+  void Run(const KernelArgs& args) override {
+    const int64_t channels = split_.channels;
+    auto* scale = static_cast<float*>(args.workspace);
+    float *sum = scale + channels, *product = sum + channels, *scratch = product + channels;
+    for (int64_t c = 0; c < channels; ++c) {
+      scale[c] = args.In<float>(2)[c] * InverseStd(args.In<float>(4)[c], attrs_.eps);
+    }
+    MaskedRows rows{args.In<float>(0), mask_ ? args.In<uint8_t>(5) : nullptr,
+                    dresidual_ ? args.Out<float>(3) : nullptr};
+    if (dscale_ || dbias_) {
+      NormGradSums sums;
+      sums.rows = rows;
+      // Without x only the sum of dy is asked for; dy in its place keeps one code path.
+      sums.x = x_ ? args.In<float>(1) : args.In<float>(0);
+      sums.mean = args.In<float>(3);
+      sums.sum = sum;
+      sums.product = product;
+      sums.scratch = scratch;
+      RunNormGradSums(threads_, split_, sums);
+      for (int64_t c = 0; c < channels; ++c) {
+        if (dscale_) {
+          args.Out<float>(1)[c] = product[c] * InverseStd(args.In<float>(4)[c], attrs_.eps);
+        }
+        if (dbias_) args.Out<float>(2)[c] = sum[c];
+      }
+      if (dresidual_) rows = {args.Out<float>(3), nullptr, nullptr};
+    }
+    if (!dx_ && rows.target == nullptr) return;
+    ParallelFor(threads_, split_.chunks, [&](int64_t chunk) {
+      float* block = scratch + omp_get_thread_num() * BlockFloats(channels);
+      ForMaskedBlocks(split_, chunk, rows, block, [&](int64_t begin, int64_t end, const float* g) {
+        if (dx_) {
+          ScaleRows(g, scale, end - begin, channels, args.Out<float>(0) + begin * channels);
+        }
+      });
+    });
+  }
+
+ private:
+  int threads_;
+  RowSplit split_;
+  NormAttrs attrs_;
+  bool x_, mask_, dx_, dscale_, dbias_, dresidual_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> MakeAffine(const Context& context, const Graph& g, const Op& op) {
+  return std::make_unique<Affine>(context, g, op);
+}
+std::unique_ptr<Kernel> MakeAffineGrad(const Context& context, const Graph& g, const Op& op) {
+  return std::make_unique<AffineGrad>(context, g, op);
+}
+
+}  // namespace xp::graph::cpu

@@ -66,4 +66,8 @@ Resolved LoadText(const std::string& yaml, const std::string& name,
 void ApplyOverrides(Node& root, const std::vector<std::string>& overrides,
                     const LoadOptions& options, std::vector<Notice>* warnings);
 
+// The overrides in files, one a line, in order; empty lines and lines that begin with # are left
+// out.
+std::vector<std::string> OverridesFromFiles(const std::vector<std::string>& paths);
+
 }  // namespace xp::config

@@ -1,0 +1,42 @@
+// Reads files with their bases; the part of Load before overrides and interpolation.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "exp/config/load.h"
+#include "exp/config/node.h"
+
+namespace xp::config {
+
+class Loader {
+ public:
+  Loader(const LoadOptions& options, Resolved& result) : options_(options), result_(result) {}
+
+  // The file with everything it inherits, a dict. `from` is where it was named, for messages.
+  Node File(const std::filesystem::path& path, const Origin& from);
+
+  // As File for a text that is not in a file; `folder` is what its bases are relative to.
+  Node Text(const std::string& text, const std::filesystem::path& name);
+
+ private:
+  Node Parse(const std::string& text, const std::filesystem::path& path);
+  Node WithBases(Node own, const std::filesystem::path& path);
+  Node WithMmBases(Node own, const Node& bases, const std::filesystem::path& path);
+  Node WithPlainBases(Node own, const Node& bases, const std::filesystem::path& path);
+  std::filesystem::path BasePath(const Node& base, const std::filesystem::path& path) const;
+  std::vector<Node> BaseList(const Node& bases, const char* key) const;
+  [[noreturn]] void Cycle(const std::string& name, const Origin& from) const;
+
+  const LoadOptions& options_;
+  Resolved& result_;
+  std::unordered_map<std::string, Node>
+      done_;                       // by canonical path: a base of several files is read once
+  std::vector<std::string> open_;  // files being read, outermost first
+  std::unordered_set<std::string> open_set_;
+};
+
+}  // namespace xp::config

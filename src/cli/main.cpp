@@ -14,6 +14,8 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "exp " EXP_VERSION);
   xp::cli::Context context;
   context.argv.assign(argv, argv + argc);
+  xp::cli::AddConfigCommand(app, context);
+  xp::cli::AddDataCommand(app, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

@@ -1,0 +1,90 @@
+#include "exp/config/schema.h"
+
+#include "catch.h"
+#include "exp/base/error.h"
+#include "exp/config/canonical.h"
+#include "exp/config/load.h"
+#include "exp/config/lr_check.h"
+
+using namespace xp::config;
+
+namespace {
+
+const char* const kConfigs[] = {"faster_rcnn", "quickstart", "faster_rcnn_bccd"};
+
+std::string Path(const std::string& name) {
+  return std::string(EXP_SOURCE_DIR) + "/configs/" + name + ".yaml";
+}
+
+}  // namespace
+
+TEST_CASE("the shipped configs are valid and keep their identity when printed") {
+  for (const char* name : kConfigs) {
+    CAPTURE(name);
+    Resolved resolved = Load(Path(name));
+    for (const Problem& problem : Validate(resolved.root))
+      FAIL(problem.where + ": " + problem.what);
+    Resolved yaml = LoadText(PrettyYaml(resolved.root), "out.yaml");
+    CHECK(Identity(yaml.root) == Identity(resolved.root));
+    Resolved json = LoadText(PrettyJson(resolved.root), "out.json");
+    CHECK(Identity(json.root) == Identity(resolved.root));
+    CHECK(Identity(FromJson(CanonicalJson(resolved.root))) == Identity(resolved.root));
+  }
+}
+
+TEST_CASE("a problem names its place, what was expected and near names") {
+  Resolved resolved = Load(Path("quickstart"), {"optimizer.lr=fast", "+optimizer.momentom=0.9"});
+  std::vector<Problem> problems = Validate(resolved.root);
+  REQUIRE(problems.size() == 2);
+  for (const Problem& problem : problems) {
+    if (problem.path == "optimizer.lr") {
+      CHECK(problem.where == "--set #1");
+      CHECK(problem.expected == "a number > 0");
+    } else {
+      CHECK(problem.path == "optimizer.momentom");
+      CHECK_THAT(problem.next, ContainsSubstring("`momentum`"));
+    }
+  }
+  CHECK_THROWS_AS(RequireValid(resolved.root), xp::Error);
+}
+
+TEST_CASE("a missing key and a value in a list are found") {
+  Resolved resolved = Load(Path("quickstart"), {"~runner.max_epochs", "lr_config.step=[3, x]"});
+  std::vector<Problem> problems = Validate(resolved.root);
+  REQUIRE(problems.size() == 2);
+  CHECK((problems[0].path == "runner.max_epochs" || problems[1].path == "runner.max_epochs"));
+  CHECK((problems[0].path == "lr_config.step.1" || problems[1].path == "lr_config.step.1"));
+}
+
+TEST_CASE("the learning rate is compared with the batch, accumulation included (mmengine#894)") {
+  Resolved resolved =
+      Load(Path("faster_rcnn"), {"data.samples_per_gpu=4", "optimizer_config.cumulative_iters=2"});
+  LrCheck check = CheckLr(resolved.root, 1);
+  CHECK(check.policy == LrPolicy::kWarn);
+  CHECK(check.base_batch == 16);
+  CHECK(check.effective_batch == 8);
+  CHECK(check.ratio == Approx(0.5));
+  CHECK(check.lr_before == Approx(0.02));
+  CHECK(check.lr_scaled == Approx(0.01));
+  CHECK_FALSE(check.fits);
+  // mmdetection#11497: every number is said.
+  for (const char* part :
+       {"0.02", "16", "1 device x 4 samples_per_gpu x 2 cumulative_iters", "0.5", "0.01"}) {
+    CHECK_THAT(check.message, ContainsSubstring(part));
+  }
+  CHECK(CheckLr(resolved.root, 2).fits);
+}
+
+TEST_CASE("the LR policies") {
+  Resolved resolved = Load(Path("faster_rcnn"), {"auto_scale_lr.policy=scale"});
+  ApplyLrPolicy(resolved.root, 4);
+  CHECK(resolved.root.At("optimizer.lr")->AsDouble() == Approx(0.01));
+  CHECK(resolved.root.At("optimizer.lr")->History().size() == 2);
+  resolved = Load(Path("faster_rcnn"), {"auto_scale_lr.policy=error"});
+  CHECK_THROWS_WITH(ApplyLrPolicy(resolved.root, 4), ContainsSubstring("ratio 0.5"));
+  CHECK_NOTHROW(ApplyLrPolicy(resolved.root, 8));
+  resolved = Load(Path("faster_rcnn"), {"auto_scale_lr.enable=true", "~auto_scale_lr.policy"});
+  CHECK(CheckLr(resolved.root, 1).policy == LrPolicy::kScale);
+  resolved = Load(Path("faster_rcnn"), {"auto_scale_lr.rule=sqrt"});
+  CHECK(CheckLr(resolved.root, 2).lr_scaled == Approx(0.01));
+}

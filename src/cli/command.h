@@ -16,5 +16,6 @@ struct Context {
 
 // keep-sorted
 void AddConfigCommand(CLI::App& app, Context& context);
+void AddDataCommand(CLI::App& app, Context& context);
 
 }  // namespace xp::cli

@@ -15,6 +15,7 @@ int Main(int argc, char** argv) {
   xp::cli::Context context;
   context.argv.assign(argv, argv + argc);
   xp::cli::AddConfigCommand(app, context);
+  xp::cli::AddDataCommand(app, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

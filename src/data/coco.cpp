@@ -1,0 +1,315 @@
+#include "exp/data/coco.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include "exp/base/error.h"
+#include "src/data/coco_raw.h"
+#include "src/data/json_scanner.h"
+
+namespace xp::data {
+namespace {
+
+// Turns raw records into a data set, one section after the other, and keeps what was wrong.
+class Builder {
+ public:
+  Builder(const RawCoco& raw, const CocoOptions& options, CocoDataset* out)
+      : raw_(raw), options_(options), out_(out) {}
+
+  void Build() {
+    Categories();
+    Images();
+    Annotations();
+    GroupByImage();
+    LocateProblems();
+  }
+
+ private:
+  // Where everything about a problem comes together. Returns true when the record can't be used.
+  void Report(const char* code, std::string message, int64_t offset, bool dropped,
+              int64_t image_id = -1, int64_t annotation_id = -1) {
+    if (options_.policy == Policy::kIgnore) return;
+    out_->problems.push_back({code, std::move(message), "", image_id, annotation_id, dropped});
+    offsets_.push_back(offset);
+    if (options_.policy == Policy::kStrict) {
+      auto [line, column] = LocateOffsets(out_->path, {offset})[0];
+      throw UsageError(
+          {.what = out_->problems.back().message,
+           .where = fmt::format("{}:{}:{}", out_->path, line, column),
+           .next = fmt::format("mend the file, or let such records be left out with the policy "
+                               "`drop` ({})",
+                               code)});
+    }
+  }
+
+  // An id as an integer. Says what is wrong with it; digits in quotes are taken under kIgnore.
+  template <typename What>
+  bool TakeId(const RawId& id, const What& what, const char* code, int64_t offset, int64_t image_id,
+              int64_t annotation_id, int64_t* value) {
+    *value = id.value;
+    if (id.ok()) return true;
+    if (id.kind == RawId::Kind::kNumericString && options_.policy == Policy::kIgnore) return true;
+    std::string message = id.kind == RawId::Kind::kMissing
+                              ? fmt::format("{} is missing", what())
+                              : fmt::format("{} is {}, not an integer", what(), raw_.Show(id));
+    Report(code, message, offset, true, image_id, annotation_id);
+    return false;
+  }
+
+  void Categories() {
+    std::vector<Category> all;
+    for (const RawCategory& raw : raw_.categories) {
+      Category category{0, raw.name};
+      auto what = [&] { return fmt::format("the id of category `{}`", raw.name); };
+      if (!TakeId(raw.id, what, "category.bad_id", raw.offset, -1, -1, &category.id)) continue;
+      if (!raw.has_name) {
+        Report("category.no_name", fmt::format("category {} has no name", category.id), raw.offset,
+               true);
+        continue;
+      }
+      if (!known_categories_.emplace(category.id, -1).second) {
+        Report("category.duplicate_id", fmt::format("category id {} is used twice", category.id),
+               raw.offset, true);
+        continue;
+      }
+      all.push_back(category);
+    }
+    if (all.empty()) {
+      throw UsageError({.what = "there are no categories",
+                        .where = out_->path,
+                        .expected = "at least one in `categories`"});
+    }
+    out_->categories = options_.classes.empty() ? all : Select(all);
+    for (size_t i = 0; i < out_->categories.size(); ++i) {
+      known_categories_[out_->categories[i].id] = static_cast<int32_t>(i);
+    }
+  }
+
+  std::vector<Category> Select(const std::vector<Category>& all) const {
+    std::vector<Category> chosen;
+    std::vector<std::string> names, missing;
+    for (const Category& category : all) names.push_back(category.name);
+    for (const std::string& name : options_.classes) {
+      auto found =
+          std::find_if(all.begin(), all.end(), [&](const Category& c) { return c.name == name; });
+      if (found == all.end()) {
+        missing.push_back(name);
+      } else if (std::any_of(chosen.begin(), chosen.end(),
+                             [&](const Category& c) { return c.id == found->id; })) {
+        throw UsageError(
+            {.what = fmt::format("class `{}` is listed twice", name), .where = "classes"});
+      } else {
+        chosen.push_back(*found);
+      }
+    }
+    if (!missing.empty()) {
+      throw UsageError(
+          {.what = fmt::format("no category is named `{}`", fmt::join(missing, "`, `")),
+           .where = out_->path,
+           .expected = fmt::format("`classes` to name some of: {}", fmt::join(names, ", ")),
+           .next = "make `classes` agree with the annotation file"});
+    }
+    return chosen;
+  }
+
+  void Images() {
+    out_->images.reserve(raw_.images.size());
+    out_->image_index.reserve(raw_.images.size());
+    for (const RawImage& raw : raw_.images) {
+      CocoImage image{0, raw.file_name, std::max(raw.width, 0), std::max(raw.height, 0)};
+      auto what = [&] { return fmt::format("the id of image `{}`", raw.file_name); };
+      if (!TakeId(raw.id, what, "image.bad_id", raw.offset, -1, -1, &image.id)) continue;
+      if (raw.file_name.empty()) {
+        Report("image.no_file_name", fmt::format("image {} has no file_name", image.id), raw.offset,
+               true, image.id);
+        continue;
+      }
+      if (out_->image_index.contains(image.id)) {
+        Report("image.duplicate_id",
+               fmt::format("image id {} is used twice, again for `{}`", image.id, raw.file_name),
+               raw.offset, true, image.id);
+        continue;
+      }
+      if (raw.width <= 0 || raw.height <= 0) {
+        Report("image.no_size",
+               fmt::format("image {} ({}) has no usable width and height", image.id, raw.file_name),
+               raw.offset, false, image.id);
+        image.width = image.height = 0;
+      }
+      out_->image_index.emplace(image.id, static_cast<int32_t>(out_->images.size()));
+      out_->images.push_back(std::move(image));
+    }
+  }
+
+  void Annotations() {
+    std::unordered_set<int64_t> ids;
+    ids.reserve(raw_.annotations.size());
+    out_->annotations.reserve(raw_.annotations.size());
+    for (const RawAnnotation& raw : raw_.annotations) {
+      CocoAnnotation annotation;
+      if (!TakeId(
+              raw.id, [] { return "the id of an annotation"; }, "annotation.bad_id", raw.offset, -1,
+              -1, &annotation.id)) {
+        continue;
+      }
+      if (!ids.insert(annotation.id).second) {
+        Report("annotation.duplicate_id",
+               fmt::format("annotation id {} is used twice", annotation.id), raw.offset,
+               options_.policy != Policy::kIgnore, -1, annotation.id);
+        if (options_.policy != Policy::kIgnore) continue;
+      }
+      if (Resolve(raw, &annotation)) out_->annotations.push_back(annotation);
+    }
+  }
+
+  // Fills in an annotation; false when it isn't of this data set.
+  bool Resolve(const RawAnnotation& raw, CocoAnnotation* annotation) {
+    int64_t image_id, category_id;
+    auto image_what = [&] { return fmt::format("annotation {}: the image_id", annotation->id); };
+    if (!TakeId(raw.image, image_what, "annotation.bad_image_id", raw.offset, -1, annotation->id,
+                &image_id)) {
+      return false;
+    }
+    auto image = out_->image_index.find(image_id);
+    if (image == out_->image_index.end()) {
+      Report("annotation.unknown_image",
+             fmt::format("annotation {}: no image has the id {}", annotation->id, image_id),
+             raw.offset, true, image_id, annotation->id);
+      return false;
+    }
+    annotation->image = image->second;
+    auto category_what = [&] {
+      return fmt::format("annotation {}: the category_id", annotation->id);
+    };
+    if (!TakeId(raw.category, category_what, "annotation.bad_category_id", raw.offset, image_id,
+                annotation->id, &category_id)) {
+      return false;
+    }
+    auto category = known_categories_.find(category_id);
+    if (category == known_categories_.end()) {
+      Report("annotation.unknown_category",
+             fmt::format("annotation {}: no category has the id {}", annotation->id, category_id),
+             raw.offset, true, image_id, annotation->id);
+      return false;
+    }
+    if (category->second < 0) return false;  // a class that wasn't asked for
+    annotation->category = category->second;
+    annotation->crowd = raw.crowd;
+    return TakeBox(raw, annotation);
+  }
+
+  bool TakeBox(const RawAnnotation& raw, CocoAnnotation* a) {
+    const CocoImage& image = out_->images[a->image];
+    const double* b = raw.box;
+    auto report = [&](const char* code, const char* text, bool dropped) {
+      Report(code,
+             fmt::format("annotation {} (image {}, {}): the box [{}, {}, {}, {}] {}", a->id,
+                         image.id, image.file_name, b[0], b[1], b[2], b[3], text),
+             raw.offset, dropped, image.id, a->id);
+    };
+    if (raw.box_numbers != 4) {
+      Report("box.malformed",
+             fmt::format("annotation {} (image {}, {}): {}", a->id, image.id, image.file_name,
+                         raw.box_numbers == RawAnnotation::kNoBox
+                             ? "there is no bbox"
+                             : "the bbox is not a list of four numbers"),
+             raw.offset, true, image.id, a->id);
+      return false;
+    }
+    if (!std::all_of(b, b + 4, [](double v) { return std::isfinite(v) && std::abs(v) < 1e9; })) {
+      report("box.not_finite", "has a value that is not a usable number", true);
+      return false;
+    }
+    a->x = b[0];
+    a->y = b[1];
+    a->w = b[2];
+    a->h = b[3];
+    a->area = raw.has_area && std::isfinite(raw.area) ? raw.area : b[2] * b[3];
+    CheckBox(image, a, report);
+    return true;
+  }
+
+  template <typename Report>
+  static void CheckBox(const CocoImage& image, CocoAnnotation* a, const Report& report) {
+    if (a->w < 0 || a->h < 0) {
+      a->trainable = false;
+      report("box.swapped",
+             "has a negative width or height (x1, y1, x2, y2 instead of x, y, w, h?)", true);
+    } else if (a->w == 0 || a->h == 0) {
+      a->trainable = false;
+      report("box.no_area", "has no area", true);
+    } else if (image.width > 0) {
+      bool outside =
+          a->x >= image.width || a->y >= image.height || a->x + a->w <= 0 || a->y + a->h <= 0;
+      // Annotation tools round: a pixel over the edge is no mistake.
+      bool partly =
+          a->x < -1 || a->y < -1 || a->x + a->w > image.width + 1 || a->y + a->h > image.height + 1;
+      std::string size =
+          outside || partly ? fmt::format("of {}x{}", image.width, image.height) : "";
+      if (outside) {
+        a->trainable = false;
+        report("box.outside", ("lies outside the image " + size).c_str(), true);
+      } else if (partly) {
+        report("box.partly_outside",
+               ("reaches beyond the image " + size + " and is clipped").c_str(), false);
+      }
+    }
+  }
+
+  void GroupByImage() {
+    auto& annotations = out_->annotations;
+    std::stable_sort(
+        annotations.begin(), annotations.end(),
+        [](const CocoAnnotation& a, const CocoAnnotation& b) { return a.image < b.image; });
+    out_->first.assign(out_->images.size() + 1, 0);
+    for (const CocoAnnotation& annotation : annotations) ++out_->first[annotation.image + 1];
+    for (size_t i = 0; i < out_->images.size(); ++i) out_->first[i + 1] += out_->first[i];
+  }
+
+  void LocateProblems() {
+    auto places = LocateOffsets(out_->path, offsets_);
+    for (size_t i = 0; i < places.size(); ++i) {
+      out_->problems[i].where =
+          fmt::format("{}:{}:{}", out_->path, places[i].first, places[i].second);
+    }
+  }
+
+  const RawCoco& raw_;
+  const CocoOptions& options_;
+  CocoDataset* out_;
+  std::unordered_map<int64_t, int32_t> known_categories_;  // id to label, -1: not asked for
+  std::vector<int64_t> offsets_;                           // of each problem
+};
+
+}  // namespace
+
+Policy ParsePolicy(const std::string& text, const std::string& where) {
+  if (text == "strict") return Policy::kStrict;
+  if (text == "drop") return Policy::kDrop;
+  if (text == "ignore") return Policy::kIgnore;
+  throw UsageError({.what = fmt::format("`{}` is not a policy", text),
+                    .where = where,
+                    .expected = "strict, drop or ignore"});
+}
+
+CocoDataset LoadCoco(const std::filesystem::path& json, const CocoOptions& options) {
+  CocoDataset dataset;
+  dataset.path = json.string();
+  RawCoco raw = ParseCoco(json);
+  Builder(raw, options, &dataset).Build();
+  if (dataset.images.empty() && !raw.images.empty()) {
+    throw UsageError({.what = "no image of the file can be used",
+                      .where = dataset.path,
+                      .expected = dataset.problems.empty()
+                                      ? "images with an integer id and a file_name"
+                                      : "images with an integer id and a file_name, but " +
+                                            dataset.problems[0].message});
+  }
+  return dataset;
+}
+
+}  // namespace xp::data

@@ -1,0 +1,223 @@
+#include "src/data/coco_raw.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "exp/base/error.h"
+#include "src/data/json_scanner.h"
+
+namespace xp::data {
+namespace {
+
+using Kind = JsonScanner::Kind;
+
+class Parser {
+ public:
+  explicit Parser(const std::filesystem::path& path) : path_(path), scan_(path) {}
+
+  RawCoco Parse() {
+    if (scan_.PeekKind() != Kind::kObject) {
+      scan_.Fail(scan_.offset(), "not a COCO annotation file",
+                 "an object with `images`, `annotations` and `categories`");
+    }
+    bool images = false, annotations = false, categories = false;
+    scan_.BeginObject();
+    while (scan_.NextKey(&key_)) {
+      if (key_ == "images") {
+        images = true;
+        Records("images", &Parser::ReadImage);
+      } else if (key_ == "annotations") {
+        annotations = true;
+        Records("annotations", &Parser::ReadAnnotation);
+      } else if (key_ == "categories") {
+        categories = true;
+        Records("categories", &Parser::ReadCategory);
+      } else {
+        scan_.Skip();
+      }
+    }
+    scan_.End();
+    Require(images, "images");
+    Require(annotations, "annotations");
+    Require(categories, "categories");
+    return std::move(coco_);
+  }
+
+ private:
+  void Require(bool found, const char* section) {
+    if (found) return;
+    throw UsageError(
+        {.what = fmt::format("`{}` is missing", section),
+         .where = path_.string(),
+         .expected =
+             "a COCO annotation file: an object with `images`, `annotations` and `categories`",
+         .next = "check that `ann_file` names an \"instances\" file"});
+  }
+
+  void Records(const char* section, void (Parser::*read)(int64_t)) {
+    if (scan_.PeekKind() != Kind::kArray) {
+      scan_.Fail(scan_.offset(), fmt::format("`{}` is not a list", section), "a list of objects");
+    }
+    scan_.BeginArray();
+    while (scan_.NextElement()) {
+      if (scan_.PeekKind() != Kind::kObject) {
+        scan_.Fail(scan_.offset(), fmt::format("an entry of `{}` is not an object", section),
+                   "an object");
+      }
+      int64_t offset = scan_.offset();
+      scan_.BeginObject();
+      (this->*read)(offset);
+    }
+  }
+
+  void ReadCategory(int64_t offset) {
+    RawCategory record;
+    record.offset = offset;
+    while (scan_.NextKey(&key_)) {
+      if (key_ == "id") {
+        record.id = ReadId();
+      } else if (key_ == "name" && scan_.PeekKind() == Kind::kString) {
+        scan_.String(&record.name);
+        record.has_name = true;
+      } else {
+        scan_.Skip();
+      }
+    }
+    coco_.categories.push_back(std::move(record));
+  }
+
+  void ReadImage(int64_t offset) {
+    RawImage record;
+    record.offset = offset;
+    while (scan_.NextKey(&key_)) {
+      if (key_ == "id") {
+        record.id = ReadId();
+      } else if (key_ == "file_name" && scan_.PeekKind() == Kind::kString) {
+        scan_.String(&record.file_name);
+      } else if (key_ == "width") {
+        record.width = ReadSide();
+      } else if (key_ == "height") {
+        record.height = ReadSide();
+      } else {
+        scan_.Skip();
+      }
+    }
+    coco_.images.push_back(std::move(record));
+  }
+
+  void ReadAnnotation(int64_t offset) {
+    RawAnnotation record;
+    record.offset = offset;
+    while (scan_.NextKey(&key_)) {
+      if (key_ == "id") {
+        record.id = ReadId();
+      } else if (key_ == "image_id") {
+        record.image = ReadId();
+      } else if (key_ == "category_id") {
+        record.category = ReadId();
+      } else if (key_ == "bbox") {
+        ReadBox(&record);
+      } else if (key_ == "area" && scan_.PeekKind() == Kind::kNumber) {
+        record.area = scan_.Number();
+        record.has_area = true;
+      } else if (key_ == "iscrowd" && scan_.PeekKind() == Kind::kNumber) {
+        record.crowd = scan_.Number() != 0;
+      } else if (key_ == "iscrowd" && scan_.PeekKind() == Kind::kBool) {
+        record.crowd = scan_.Bool();
+      } else {
+        scan_.Skip();
+      }
+    }
+    coco_.annotations.push_back(record);
+  }
+
+  void ReadBox(RawAnnotation* record) {
+    if (scan_.PeekKind() != Kind::kArray) {
+      if (scan_.PeekKind() != Kind::kNull) record->box_numbers = RawAnnotation::kNotNumbers;
+      scan_.Skip();
+      return;
+    }
+    int8_t count = 0;
+    bool numbers = true;
+    scan_.BeginArray();
+    while (scan_.NextElement()) {
+      if (scan_.PeekKind() != Kind::kNumber) {
+        numbers = false;
+        scan_.Skip();
+        continue;
+      }
+      double value = scan_.Number();
+      if (count < 4) record->box[count] = value;
+      if (count < 5) ++count;
+    }
+    record->box_numbers = numbers ? count : RawAnnotation::kNotNumbers;
+  }
+
+  int ReadSide() {
+    if (scan_.PeekKind() != Kind::kNumber) {
+      scan_.Skip();
+      return -1;
+    }
+    double value = scan_.Number();
+    return value >= 1 && value <= 1e6 && value == std::floor(value) ? static_cast<int>(value) : -1;
+  }
+
+  RawId ReadId() {
+    if (scan_.PeekKind() == Kind::kString) {
+      scan_.String(&text_);
+      int64_t value = 0;
+      auto result = std::from_chars(text_.data(), text_.data() + text_.size(), value);
+      if (result.ec == std::errc() && result.ptr == text_.data() + text_.size()) {
+        return {RawId::Kind::kNumericString, value};
+      }
+      coco_.texts.push_back(text_);
+      return {RawId::Kind::kText, static_cast<int64_t>(coco_.texts.size()) - 1};
+    }
+    if (scan_.PeekKind() != Kind::kNumber) {
+      scan_.Skip();
+      return {RawId::Kind::kOther, 0};
+    }
+    std::string_view digits = scan_.NumberText();
+    int64_t value = 0;
+    auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (result.ec == std::errc() && result.ptr == digits.data() + digits.size()) {
+      return {RawId::Kind::kInteger, value};
+    }
+    double real = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), real);
+    bool integral = std::abs(real) < 9e15 && real == std::floor(real) &&
+                    digits.find('N') == std::string_view::npos &&
+                    digits.find('I') == std::string_view::npos && result.ec == std::errc();
+    if (integral) return {RawId::Kind::kInteger, static_cast<int64_t>(real)};
+    return {RawId::Kind::kOther, 0};
+  }
+
+  std::filesystem::path path_;
+  JsonScanner scan_;
+  RawCoco coco_;
+  std::string key_, text_;
+};
+
+}  // namespace
+
+std::string RawCoco::Show(const RawId& id) const {
+  switch (id.kind) {
+    case RawId::Kind::kMissing:
+      return "(none)";
+    case RawId::Kind::kInteger:
+      return std::to_string(id.value);
+    case RawId::Kind::kNumericString:
+      return fmt::format("\"{}\"", id.value);
+    case RawId::Kind::kText:
+      return fmt::format("\"{}\"", texts[static_cast<size_t>(id.value)]);
+    case RawId::Kind::kOther:
+      break;
+  }
+  return "(not an integer)";
+}
+
+RawCoco ParseCoco(const std::filesystem::path& json) { return Parser(json).Parse(); }
+
+}  // namespace xp::data

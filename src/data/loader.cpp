@@ -1,0 +1,275 @@
+#include "exp/data/loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "exp/base/error.h"
+#include "exp/base/philox.h"
+#include "src/data/epoch_plan.h"
+#include "src/data/pipeline.h"
+#include "src/data/sample.h"
+
+namespace xp::data {
+namespace {
+
+constexpr int kReplacementTries = 20;
+
+void Check(bool good, const char* what, const char* expected) {
+  if (!good) throw UsageError({.what = what, .where = "data", .expected = expected});
+}
+
+void CheckOptions(const LoaderOptions& o) {
+  Check(o.samples_per_gpu >= 1 && o.samples_per_gpu <= 65536, "`samples_per_gpu` is out of range",
+        "1 or more");
+  Check(o.workers >= 1 && o.workers <= 1024, "`workers_per_gpu` is out of range", "1 .. 1024");
+  Check(o.prefetch >= 1 && o.prefetch <= 1024, "`prefetch` is out of range", "1 .. 1024");
+  Check(!o.scales.empty(), "there is no `img_scale`", "at least one");
+  for (ImageScale s : o.scales) {
+    Check(s.width >= 1 && s.height >= 1 && s.width <= 65535 && s.height <= 65535,
+          "`img_scale` is out of range", "sides of 1 .. 65535 pixels");
+  }
+  Check(o.multiscale == MultiscaleMode::kValue || o.scales.size() <= 2,
+        "`multiscale_mode` range with more than two scales", "two scales, the ends of the range");
+  Check(o.range_steps >= 1 && o.range_steps <= 64, "`range_steps` is out of range", "1 .. 64");
+  Check(o.size_divisor >= 1 && o.size_divisor <= 4096, "`size_divisor` is out of range",
+        "1 .. 4096");
+  Check(o.flip_ratio >= 0 && o.flip_ratio <= 1 && o.vertical_flip_ratio >= 0 &&
+            o.vertical_flip_ratio <= 1,
+        "a flip ratio is out of range", "0 .. 1");
+  Check(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "rank and world don't fit",
+        "0 <= rank < world");
+}
+
+}  // namespace
+
+class Loader::Impl : public BatchSource {
+ public:
+  Impl(std::shared_ptr<const CocoDataset> dataset, LoaderOptions options)
+      : dataset_(std::move(dataset)), options_(std::move(options)) {
+    CheckOptions(options_);
+    Select();
+    planner_ = std::make_unique<EpochPlanner>(options_, images_, sizes_);
+    buckets_ = planner_->Buckets();
+    slots_.resize(static_cast<size_t>(options_.prefetch));
+    warnings_.resize(slots_.size());
+    pipeline_ = std::make_unique<Pipeline>(this, options_.workers, options_.prefetch);
+  }
+
+  // The threads end before what they use.
+  ~Impl() override { pipeline_.reset(); }
+
+  int Open(int64_t batch, int slot) override;
+  void Fill(int64_t batch, int slot, int item) override;
+
+  std::shared_ptr<const CocoDataset> dataset_;
+  LoaderOptions options_;
+  std::vector<int32_t> images_;  // that are drawn from
+  std::vector<Size> sizes_;      // original, by image index
+  int max_boxes_ = 1, max_ignore_ = 0;
+  std::unique_ptr<EpochPlanner> planner_;
+  std::vector<Bucket> buckets_;
+  uint32_t epoch_ = 0;
+  EpochPlan plan_;
+  std::vector<Batch> slots_;
+  std::vector<std::vector<std::pair<int, std::string>>> warnings_;  // of each slot: item, text
+  std::mutex warnings_mutex_;
+  std::vector<std::string> told_;
+  std::unique_ptr<Pipeline> pipeline_;
+
+ private:
+  void Select();
+  // The image that goes in an item: the planned one, or under kDrop and kIgnore the next that
+  // decodes.
+  int ReadItem(const PlannedBatch& planned, int slot, int item, Sample* sample);
+  ImageScale DrawScale(const PlannedBatch& planned, RandomStream* stream) const;
+  void Place(const Sample& sample, int image, Size resized, Mirror mirror, int item,
+             Batch* batch) const;
+};
+
+void Loader::Impl::Select() {
+  const CocoDataset& d = *dataset_;
+  sizes_.resize(d.images.size());
+  Sample sample;
+  for (int i = 0; i < static_cast<int>(d.images.size()); ++i) {
+    const CocoImage& image = d.images[static_cast<size_t>(i)];
+    Size& size = sizes_[static_cast<size_t>(i)];
+    size = {image.width, image.height};
+    if (size.width == 0) size = ReadImageSize(ImagePath(options_.img_prefix, image.file_name));
+    if (std::min(size.width, size.height) < options_.min_image_side) continue;
+    CollectBoxes(d, i, size, options_.min_box_side, &sample);
+    if (options_.filter_empty_gt && sample.boxes.empty()) continue;
+    max_boxes_ = std::max(max_boxes_, static_cast<int>(sample.boxes.size()));
+    max_ignore_ = std::max(max_ignore_, static_cast<int>(sample.ignore.size()));
+    images_.push_back(i);
+  }
+  if (images_.empty()) {
+    throw UsageError(
+        {.what = "no image is left to load",
+         .where = d.path,
+         .expected =
+             options_.filter_empty_gt ? "images with boxes of the chosen classes" : "images",
+         .next =
+             options_.filter_empty_gt ? "check `classes`, or set `filter_empty_gt: false`" : ""});
+  }
+}
+
+int Loader::Impl::Open(int64_t index, int slot) {
+  const PlannedBatch& planned = plan_.batches[static_cast<size_t>(index)];
+  Batch& batch = slots_[static_cast<size_t>(slot)];
+  Size padded = planner_->padded(planned.group, planned.scale);
+  size_t n = static_cast<size_t>(planned.count);
+  batch.n = planned.count;
+  batch.height = padded.height;
+  batch.width = padded.width;
+  batch.images.resize(n * padded.height * padded.width * 3);
+  batch.image_sizes.assign(n * 2, 0);
+  batch.scale_factors.assign(n * 2, 0);
+  batch.original_sizes.assign(n * 2, 0);
+  batch.image_ids.assign(n, 0);
+  batch.image_indices.assign(n, 0);
+  batch.flips.assign(n, 0);
+  batch.max_boxes = max_boxes_;
+  batch.boxes.assign(n * max_boxes_ * 4, 0);
+  batch.labels.assign(n * max_boxes_, -1);
+  batch.box_counts.assign(n, 0);
+  batch.max_ignore = max_ignore_;
+  batch.ignore_boxes.assign(n * max_ignore_ * 4, 0);
+  batch.ignore_counts.assign(n, 0);
+  warnings_[static_cast<size_t>(slot)].clear();
+  return planned.count;
+}
+
+int Loader::Impl::ReadItem(const PlannedBatch& planned, int slot, int item, Sample* sample) {
+  int image = plan_.order[static_cast<size_t>(planned.first + item)];
+  const std::vector<int32_t>& group = planner_->group(planned.group);
+  size_t at =
+      static_cast<size_t>(std::lower_bound(group.begin(), group.end(), image) - group.begin());
+  for (int tries = 0;; ++tries) {
+    const std::string& name = dataset_->images[static_cast<size_t>(image)].file_name;
+    try {
+      ReadImageOfSize(ImagePath(options_.img_prefix, name), sizes_[static_cast<size_t>(image)],
+                      &sample->image);
+      return image;
+    } catch (const Error& error) {
+      if (options_.image_policy == Policy::kStrict || tries == kReplacementTries) throw;
+      at = (at + 1) % group.size();
+      image = group[at];
+      if (options_.image_policy != Policy::kDrop) continue;
+      std::lock_guard lock(warnings_mutex_);
+      warnings_[static_cast<size_t>(slot)].emplace_back(
+          item, fmt::format("{}: {}; {} was taken instead", error.text().where, error.text().what,
+                            dataset_->images[static_cast<size_t>(image)].file_name));
+    }
+  }
+}
+
+ImageScale Loader::Impl::DrawScale(const PlannedBatch& planned, RandomStream* stream) const {
+  const ScaleStep& step = planner_->scales()[static_cast<size_t>(planned.scale)];
+  double t = stream->NextDouble();  // drawn always, so that other draws don't depend on the mode
+  auto between = [&](int low, int high) {
+    return low <= high ? low + static_cast<int>((high - low + 1) * t)
+                       : low - static_cast<int>((low - high + 1) * t);
+  };
+  if (step.low == step.high) return step.high;
+  return {between(step.low.width, step.high.width), between(step.low.height, step.high.height)};
+}
+
+void Loader::Impl::Fill(int64_t index, int slot, int item) {
+  thread_local Sample sample;  // keeps its memory from one image to the next
+  const PlannedBatch& planned = plan_.batches[static_cast<size_t>(index)];
+  int image = ReadItem(planned, slot, item, &sample);
+  Size size{sample.image.width, sample.image.height};
+  CollectBoxes(*dataset_, image, size, options_.min_box_side, &sample);
+
+  RandomStream stream(options_.seed, RandomPurpose::kAugment, epoch_, static_cast<uint32_t>(image));
+  Size resized = planner_->Resized(size, DrawScale(planned, &stream));
+  Mirror mirror;
+  mirror.horizontal = stream.NextDouble() < options_.flip_ratio;
+  mirror.vertical = stream.NextDouble() < options_.vertical_flip_ratio;
+  Place(sample, image, resized, mirror, item, &slots_[static_cast<size_t>(slot)]);
+}
+
+void Loader::Impl::Place(const Sample& sample, int image, Size resized, Mirror mirror, int item,
+                         Batch* batch) const {
+  size_t i = static_cast<size_t>(item), stride = static_cast<size_t>(batch->width) * 3;
+  uint8_t* out = batch->images.data() + i * batch->height * stride;
+  int width = sample.image.width, height = sample.image.height;
+  ResizeBilinear(sample.image.pixels.data(), width, height, static_cast<size_t>(width) * 3, out,
+                 resized.width, resized.height, stride, mirror);
+  size_t used = static_cast<size_t>(resized.width) * 3;
+  for (int y = 0; y < resized.height; ++y) std::memset(out + y * stride + used, 0, stride - used);
+  std::memset(out + resized.height * stride, 0, (batch->height - resized.height) * stride);
+
+  double sx = static_cast<double>(resized.width) / width,
+         sy = static_cast<double>(resized.height) / height;
+  auto put = [&](const SampleBox& box, float* to) {
+    double x1 = box.x1 * sx, x2 = box.x2 * sx, y1 = box.y1 * sy, y2 = box.y2 * sy;
+    to[0] = static_cast<float>(mirror.horizontal ? resized.width - x2 : x1);
+    to[1] = static_cast<float>(mirror.vertical ? resized.height - y2 : y1);
+    to[2] = static_cast<float>(mirror.horizontal ? resized.width - x1 : x2);
+    to[3] = static_cast<float>(mirror.vertical ? resized.height - y1 : y2);
+  };
+  for (size_t b = 0; b < sample.boxes.size(); ++b) {
+    put(sample.boxes[b], &batch->boxes[(i * max_boxes_ + b) * 4]);
+    batch->labels[i * max_boxes_ + b] = sample.boxes[b].label;
+  }
+  for (size_t b = 0; b < sample.ignore.size(); ++b) {
+    put(sample.ignore[b], &batch->ignore_boxes[(i * max_ignore_ + b) * 4]);
+  }
+  batch->box_counts[i] = static_cast<int32_t>(sample.boxes.size());
+  batch->ignore_counts[i] = static_cast<int32_t>(sample.ignore.size());
+  batch->image_sizes[2 * i] = resized.height;
+  batch->image_sizes[2 * i + 1] = resized.width;
+  batch->scale_factors[2 * i] = static_cast<float>(sx);
+  batch->scale_factors[2 * i + 1] = static_cast<float>(sy);
+  batch->original_sizes[2 * i] = height;
+  batch->original_sizes[2 * i + 1] = width;
+  batch->image_ids[i] = dataset_->images[static_cast<size_t>(image)].id;
+  batch->image_indices[i] = image;
+  batch->flips[i] = static_cast<uint8_t>((mirror.horizontal ? 1 : 0) | (mirror.vertical ? 2 : 0));
+}
+
+Loader::Loader(std::shared_ptr<const CocoDataset> dataset, LoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(options))) {}
+Loader::~Loader() = default;
+
+const std::vector<Bucket>& Loader::Buckets() const { return impl_->buckets_; }
+int Loader::max_boxes() const { return impl_->max_boxes_; }
+int Loader::max_ignore() const { return impl_->max_ignore_; }
+int64_t Loader::batches_per_epoch() const { return impl_->planner_->batches_per_epoch(); }
+int64_t Loader::images() const { return static_cast<int64_t>(impl_->images_.size()); }
+const CocoDataset& Loader::dataset() const { return *impl_->dataset_; }
+const LoaderOptions& Loader::options() const { return impl_->options_; }
+
+void Loader::StartEpoch(uint32_t epoch, int64_t start_batch) {
+  int64_t end = batches_per_epoch();
+  if (start_batch < 0 || start_batch > end) {
+    throw JobError(
+        {.what = fmt::format("batch {} is not in an epoch of {} batches", start_batch, end),
+         .next = "was the run recorded with other data or another batch size?"});
+  }
+  impl_->pipeline_->Stop();
+  impl_->epoch_ = epoch;
+  impl_->plan_ = impl_->planner_->Plan(epoch);
+  impl_->pipeline_->Start(start_batch, end);
+}
+
+bool Loader::Next(Batch* batch) {
+  int slot = impl_->pipeline_->Next();
+  if (slot < 0) return false;
+  std::swap(*batch, impl_->slots_[static_cast<size_t>(slot)]);
+  auto& warnings = impl_->warnings_[static_cast<size_t>(slot)];
+  std::stable_sort(warnings.begin(), warnings.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [item, text] : warnings) impl_->told_.push_back(std::move(text));
+  warnings.clear();
+  impl_->pipeline_->Release(slot);
+  return true;
+}
+
+std::vector<std::string> Loader::TakeWarnings() { return std::exchange(impl_->told_, {}); }
+
+}  // namespace xp::data

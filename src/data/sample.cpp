@@ -1,0 +1,58 @@
+#include "src/data/sample.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/data/jpeg.h"
+
+namespace xp::data {
+
+std::string ImagePath(const std::string& prefix, const std::string& file_name) {
+  return (std::filesystem::path(prefix) / file_name).string();
+}
+
+void CollectBoxes(const CocoDataset& dataset, int image, Size size, double min_side,
+                  Sample* sample) {
+  sample->boxes.clear();
+  sample->ignore.clear();
+  for (const CocoAnnotation& a : dataset.Of(image)) {
+    if (!a.trainable || a.w < min_side || a.h < min_side) continue;
+    SampleBox box{std::clamp(a.x, 0.0, double(size.width)),
+                  std::clamp(a.y, 0.0, double(size.height)),
+                  std::clamp(a.x + a.w, 0.0, double(size.width)),
+                  std::clamp(a.y + a.h, 0.0, double(size.height)), a.category};
+    if (box.x2 <= box.x1 || box.y2 <= box.y1) continue;
+    (a.crowd ? sample->ignore : sample->boxes).push_back(box);
+  }
+}
+
+void ReadImageOfSize(const std::string& path, Size expected, RgbImage* image) {
+  std::string file = ReadFile(path);
+  std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(file.data()), file.size());
+  JpegInfo info = ReadJpegInfo(bytes, path);
+  Size stored{info.width, info.height};
+  Size upright = info.orientation >= 5 ? Size{stored.height, stored.width} : stored;
+  JpegDecodeOptions options;
+  options.apply_orientation = expected == Size{} || upright == expected;
+  if (expected != Size{} && upright != expected && stored != expected) {
+    throw UsageError(
+        {.what = fmt::format("the image is {}x{} but the annotation file says {}x{}", upright.width,
+                             upright.height, expected.width, expected.height),
+         .where = path,
+         .expected = "the image that was annotated",
+         .next = "correct the file, or leave such images out with the image policy `drop`"});
+  }
+  DecodeJpeg(bytes, path, options, image);
+}
+
+Size ReadImageSize(const std::string& path) {
+  std::string file = ReadFile(path);
+  JpegInfo info = ReadJpegInfo({reinterpret_cast<const uint8_t*>(file.data()), file.size()}, path);
+  return info.orientation >= 5 ? Size{info.height, info.width} : Size{info.width, info.height};
+}
+
+}  // namespace xp::data

@@ -1,0 +1,178 @@
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <sstream>
+
+#include "catch.h"
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/base/philox.h"
+#include "exp/data/jpeg.h"
+#include "exp/data/resize.h"
+#include "tests/data/support.h"
+
+using namespace xp;
+using namespace xp::data;
+
+namespace {
+
+std::span<const uint8_t> Bytes(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+RgbImage ReadPpm(const std::string& path) {
+  std::string text = ReadFile(path);
+  int width, height, skip;
+  REQUIRE(std::sscanf(text.c_str(), "P6 %d %d 255%n", &width, &height, &skip) == 2);
+  RgbImage image;
+  image.Reset(width, height);
+  REQUIRE(text.size() == static_cast<size_t>(skip) + 1 + image.pixels.size());
+  std::memcpy(image.pixels.data(), text.data() + skip + 1, image.pixels.size());
+  return image;
+}
+
+RgbImage Noise(int width, int height, uint32_t seed) {
+  RandomStream stream(seed, RandomPurpose::kTest, 0, 0);
+  RgbImage image;
+  image.Reset(width, height);
+  for (uint8_t& p : image.pixels) p = static_cast<uint8_t>(stream.NextU32() >> 24);
+  return image;
+}
+
+RgbImage Resize(const RgbImage& in, int width, int height, Mirror mirror = {}) {
+  RgbImage out;
+  out.Reset(width, height);
+  ResizeBilinear(in.pixels.data(), in.width, in.height, static_cast<size_t>(in.width) * 3,
+                 out.pixels.data(), width, height, static_cast<size_t>(width) * 3, mirror);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("every kind of JPEG decodes to what Pillow makes of it") {
+  for (const char* name : {"rgb", "rgb444", "grey", "cmyk", "progressive", "exif2", "exif3",
+                           "exif4", "exif5", "exif6", "exif7", "exif8"}) {
+    INFO(name);
+    RgbImage image = ReadJpeg(data::test::Fixture(std::string(name) + ".jpg"));
+    RgbImage expected = ReadPpm(data::test::Fixture(std::string(name) + ".ppm"));
+    CHECK(image.width == expected.width);
+    CHECK(image.height == expected.height);
+    CHECK(image.pixels == expected.pixels);
+  }
+  std::string cmyk = ReadFile(data::test::Fixture("cmyk.jpg"));
+  CHECK(ReadJpegInfo(Bytes(cmyk), "cmyk").components == 4);
+  std::string turned = ReadFile(data::test::Fixture("exif6.jpg"));
+  CHECK(ReadJpegInfo(Bytes(turned), "exif6").orientation == 6);
+  CHECK(ReadJpegInfo(Bytes(turned), "exif6").width == 37);
+}
+
+TEST_CASE("a truncated JPEG is an error that names the file, at every length") {
+  for (const char* name : {"rgb.jpg", "progressive.jpg", "exif6.jpg", "cmyk.jpg"}) {
+    std::string bytes = ReadFile(data::test::Fixture(name));
+    RgbImage image;
+    for (size_t n = 0; n + 2 < bytes.size(); n += 7) {
+      INFO(name << " cut at " << n << " of " << bytes.size());
+      std::string cut = bytes.substr(0, n);
+      try {
+        DecodeJpeg(Bytes(cut), "some/where.jpg", {}, &image);
+        // A few last bytes may be padding of the bit stream, which no pixel needs.
+        CHECK(n + 16 > bytes.size());
+      } catch (const Error& e) {
+        CHECK(e.text().where == "some/where.jpg");
+      }
+    }
+  }
+}
+
+TEST_CASE("random damage to a JPEG never crashes") {
+  RandomStream stream(3, RandomPurpose::kTest, 0, 0);
+  for (const char* name : {"rgb.jpg", "progressive.jpg", "exif6.jpg", "cmyk.jpg"}) {
+    const std::string bytes = ReadFile(data::test::Fixture(name));
+    RgbImage image;
+    int errors = 0;
+    for (int i = 0; i < 300; ++i) {
+      std::string damaged = bytes;
+      for (int k = 0; k < 3; ++k)
+        damaged[stream.Below(static_cast<uint32_t>(bytes.size()))] =
+            static_cast<char>(stream.NextU32());
+      try {
+        DecodeJpeg(Bytes(damaged), name, {}, &image);
+      } catch (const Error&) {
+        ++errors;
+      }
+    }
+    CHECK(errors > 0);
+  }
+  RgbImage image;
+  CHECK_THROWS_WITH(DecodeJpeg(Bytes("not a jpeg"), "x.jpg", {}, &image),
+                    ContainsSubstring("x.jpg") && ContainsSubstring("Not a JPEG"));
+  CHECK_THROWS_WITH(DecodeJpeg({}, "x.jpg", {}, &image), ContainsSubstring("empty"));
+}
+
+TEST_CASE("an encoded image decodes to nearly itself") {
+  RgbImage image = Resize(Noise(6, 5, 1), 60, 50);
+  std::string jpeg = EncodeJpeg(image, 95);
+  RgbImage back;
+  DecodeJpeg(Bytes(jpeg), "x", {}, &back);
+  REQUIRE(back.pixels.size() == image.pixels.size());
+  double error = 0;
+  for (size_t i = 0; i < image.pixels.size(); ++i)
+    error += std::abs(int(image.pixels[i]) - int(back.pixels[i]));
+  CHECK(error / image.pixels.size() < 6);
+}
+
+TEST_CASE("scaled decoding gives the size rounded up") {
+  std::string bytes = ReadFile(data::test::Fixture("rgb.jpg"));
+  RgbImage half;
+  DecodeJpeg(Bytes(bytes), "x", {.scale = 4}, &half);
+  CHECK(half.width == 19);
+  CHECK(half.height == 15);
+}
+
+TEST_CASE("bilinear resize equals the definition in double precision") {
+  struct Case {
+    int w, h, ow, oh;
+  };
+  for (Case c : {Case{8, 6, 13, 11}, Case{64, 48, 106, 79}, Case{50, 40, 20, 17}, Case{1, 1, 5, 7},
+                 Case{7, 9, 1, 1}, Case{5, 5, 5, 5}}) {
+    RgbImage in = Noise(c.w, c.h, 5), out = Resize(in, c.ow, c.oh);
+    double worst = 0;
+    for (int y = 0; y < c.oh; ++y) {
+      for (int x = 0; x < c.ow; ++x) {
+        double sx = std::max((x + 0.5) * c.w / c.ow - 0.5, 0.0),
+               sy = std::max((y + 0.5) * c.h / c.oh - 0.5, 0.0);
+        int x0 = std::min(int(sx), c.w - 1), y0 = std::min(int(sy), c.h - 1);
+        int x1 = std::min(x0 + 1, c.w - 1), y1 = std::min(y0 + 1, c.h - 1);
+        for (int k = 0; k < 3; ++k) {
+          auto at = [&](int yy, int xx) { return double(in.Row(yy)[3 * xx + k]); };
+          double top = at(y0, x0) + (at(y0, x1) - at(y0, x0)) * (sx - x0);
+          double bottom = at(y1, x0) + (at(y1, x1) - at(y1, x0)) * (sx - x0);
+          worst =
+              std::max(worst, std::abs(top + (bottom - top) * (sy - y0) - out.Row(y)[3 * x + k]));
+        }
+      }
+    }
+    CHECK(worst <= 0.5001);
+  }
+}
+
+TEST_CASE("mirroring while resizing equals mirroring the result") {
+  RgbImage in = Noise(23, 17, 9), plain = Resize(in, 31, 40),
+           mirrored = Resize(in, 31, 40, {true, true});
+  for (int y = 0; y < 40; ++y) {
+    for (int x = 0; x < 31; ++x) {
+      REQUIRE(std::memcmp(plain.Row(y) + 3 * x, mirrored.Row(39 - y) + 3 * (30 - x), 3) == 0);
+    }
+  }
+}
+
+TEST_CASE("sizes are torchvision's and mmdetection's") {
+  // torchvision 0.26: GeneralizedRCNNTransform(800, 1333) on zeros of these sizes.
+  CHECK(KeepRatioSize({640, 480}, {1333, 800}) == Size{1066, 799});
+  CHECK(KeepRatioSize({480, 640}, {1333, 800}) == Size{799, 1066});
+  CHECK(KeepRatioSize({500, 375}, {800, 1333}) == Size{1066, 800});
+  CHECK(KeepRatioSize({1000, 300}, {1333, 800}) == Size{1332, 399});
+  // mmcv.rescale_size((640, 480), (1333, 800)).
+  CHECK(KeepRatioSize({640, 480}, {1333, 800}, SizeRounding::kNearest) == Size{1067, 800});
+  CHECK(KeepRatioSize({5000, 1}, {100, 50}) == Size{99, 1});
+}

@@ -218,6 +218,7 @@ std::vector<const TensorView*> WritingOrder(std::span<const TensorView> tensors)
 
 std::vector<const TensorInfo*> Infos(const std::vector<const TensorView*>& order) {
   std::vector<const TensorInfo*> infos;
+  infos.reserve(order.size());
   for (const TensorView* tensor : order) infos.push_back(&tensor->info);
   return infos;
 }

@@ -92,6 +92,11 @@ class Backend {
   // CPU: keeps the function. CUDA: captures what it launches into a CUDA graph.
   virtual std::unique_ptr<Recording> Record(std::function<void()> body) = 0;
   virtual void Synchronize() = 0;
+
+  // What this backend chose by measuring and what decides bits, for the run's record: a line for
+  // each cuDNN plan in use, "<operation, type, shape> = <engine and knobs>". Given back through
+  // CudaOptions::plans, the same choice is made again.
+  virtual std::vector<std::string> PlanNotes() const { return {}; }
 };
 
 // `threads` compute threads, 0: all cores that this process may use. The number decides bits.
@@ -102,6 +107,8 @@ struct CudaOptions {
   bool tf32 = false;  // convolutions and products of fp32 tensors on tensor cores
   bool deterministic = true;
   std::string plan_cache;  // folder of the cuDNN plan cache; empty: none on disk
+  // Plans that must be used (PlanNotes() of an earlier run), whatever the cache says.
+  std::vector<std::string> plans;
 };
 // Throws UsageError saying what is missing (driver, device, cuDNN; versions found and needed).
 std::unique_ptr<Backend> CreateCudaBackend(const CudaOptions& options);

@@ -1,0 +1,57 @@
+// One convolution as a cuDNN operation graph: which engines can run it, and plans made of them.
+// The only file that includes cudnn-frontend is conv_graph.cpp (its header takes long to compile).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/graph/cuda/conv_problem.h"
+
+struct cudnnContext;
+
+namespace xp::graph::cuda {
+
+// Device addresses; which of x, w and y is written depends on the problem's kind.
+struct ConvBuffers {
+  void* x = nullptr;
+  void* w = nullptr;
+  void* y = nullptr;
+  void* bias = nullptr;
+};
+
+class ConvPlan {
+ public:
+  virtual ~ConvPlan() = default;
+  virtual size_t workspace_bytes() const = 0;
+  // Enqueues; throws JobError when cuDNN refuses.
+  virtual void Run(const ConvBuffers& buffers, void* workspace) = 0;
+};
+
+// Where plans are made for: a cuDNN handle of a device, or a device described in JSON (cuDNN 9.11
+// and newer), for which plans can be made and counted but not run.
+class ConvTarget {
+ public:
+  static std::shared_ptr<ConvTarget> OfHandle(cudnnContext* handle);
+  // Throws UsageError when cuDNN can't read the description.
+  static std::shared_ptr<ConvTarget> OfDescription(const std::string& json);
+  // The JSON description of the handle's device.
+  virtual std::string Describe() const = 0;
+  virtual ~ConvTarget() = default;
+};
+
+class ConvGraph {
+ public:
+  virtual ~ConvGraph() = default;
+  // Null when cuDNN has no such operation; `why` then says what it reported.
+  static std::unique_ptr<ConvGraph> Create(std::shared_ptr<ConvTarget> target,
+                                           const ConvProblem& problem, std::string* why);
+
+  // Engines with their settings ("eng45_k2=5_k13=1"), the most promising first, without those whose
+  // precision or determinism the problem doesn't allow.
+  virtual std::vector<std::string> Engines() = 0;
+  // Null when that engine can't run this problem; `why` then says what cuDNN reported.
+  virtual std::unique_ptr<ConvPlan> Build(const std::string& engine, std::string* why) = 0;
+};
+
+}  // namespace xp::graph::cuda

@@ -1,0 +1,94 @@
+#include "src/graph/cuda/dnn.h"
+
+#include <fmt/format.h>
+
+#include "exp/base/error.h"
+#include "src/graph/cuda/plan_tuner.h"
+
+namespace xp::graph::cuda {
+namespace {
+
+constexpr const char* kSeparator = " = ";
+
+std::map<std::string, std::string> ParseNotes(const std::vector<std::string>& notes) {
+  std::map<std::string, std::string> plans;
+  for (const std::string& note : notes) {
+    size_t at = note.find(kSeparator);
+    if (at == std::string::npos) {
+      throw UsageError({.what = "a recorded cuDNN plan can't be read: " + note,
+                        .expected = "<problem> = <variant>:<engine>"});
+    }
+    plans[note.substr(0, at)] = note.substr(at + std::string(kSeparator).size());
+  }
+  return plans;
+}
+
+}  // namespace
+
+Dnn::Dnn(const Device& device, const CudaOptions& options, cudaStream_t stream)
+    : stream_(stream),
+      handle_(stream),
+      target_(ConvTarget::OfHandle(handle_.get())),
+      cache_(options.plan_cache, device.name, OpenCudnn().version_text()),
+      named_(ParseNotes(options.plans)) {}
+
+std::shared_ptr<ConvPlan> Dnn::Build(const ConvProblem& problem, const std::string& choice,
+                                     std::string* why) {
+  size_t colon = choice.find(':');
+  for (const ConvVariant& variant : VariantsOf(problem)) {
+    if (choice.compare(0, colon, variant.name) != 0) continue;
+    std::unique_ptr<ConvGraph> graph = ConvGraph::Create(target_, variant.problem, why);
+    if (!graph) return nullptr;
+    auto plan = graph->Build(choice.substr(colon + 1), why);
+    return plan ? Complete(variant, problem, std::move(plan), stream_) : nullptr;
+  }
+  *why = "unknown variant";
+  return nullptr;
+}
+
+std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
+  std::string key = problem.Key();
+  if (auto known = in_use_.find(key); known != in_use_.end()) return known->second.plan;
+
+  std::string why;
+  if (auto named = named_.find(key); named != named_.end()) {
+    auto plan = Build(problem, named->second, &why);
+    if (!plan) {
+      throw JobError(
+          {.what = fmt::format("the recorded cuDNN plan {} can't be made: {}", named->second, why),
+           .where = key,
+           .expected =
+               "the GPU and the cuDNN of the recorded run; here is cuDNN " + version_text()});
+    }
+    in_use_[key] = {named->second, plan};
+    return plan;
+  }
+  if (std::string choice = cache_.Find(key); !choice.empty()) {
+    if (auto plan = Build(problem, choice, &why)) {
+      in_use_[key] = {choice, plan};
+      return plan;
+    }
+  }
+  TunedPlan tuned = TunePlan(target_, problem, stream_);
+  if (!tuned.plan) {
+    throw UsageError(
+        {.what = fmt::format("cuDNN {} has no {}plan for a convolution: {}", version_text(),
+                             problem.deterministic ? "repeatable " : "", tuned.why),
+         .where = key,
+         .next = problem.deterministic ? "pass --set deterministic=false, another precision, or "
+                                         "--device cpu"
+                                       : "pass another precision or --device cpu"});
+  }
+  if (tuned.measured) cache_.Add(key, tuned.choice, tuned.milliseconds);
+  in_use_[key] = {tuned.choice, tuned.plan};
+  return tuned.plan;
+}
+
+std::vector<std::string> Dnn::PlanNotes() const {
+  std::vector<std::string> notes;
+  notes.reserve(in_use_.size());
+  for (const auto& [key, use] : in_use_) notes.push_back(key + kSeparator + use.choice);
+  return notes;
+}
+
+}  // namespace xp::graph::cuda

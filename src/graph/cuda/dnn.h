@@ -1,0 +1,47 @@
+// cuDNN for one device: hands out a plan for each convolution, found by measuring or remembered.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/graph/cuda/conv_graph.h"
+#include "src/graph/cuda/cudnn_library.h"
+#include "src/graph/cuda/kernel.h"
+#include "src/graph/cuda/plan_cache.h"
+
+namespace xp::graph::cuda {
+
+class Dnn {
+ public:
+  Dnn(const Device& device, const CudaOptions& options, cudaStream_t stream);
+
+  // The plan in force for a problem: one that CudaOptions::plans names, else the cache's, else the
+  // fastest of those that cuDNN proposes and that gave the same bits three times. Throws UsageError
+  // when there is none, JobError when a named one can't be made.
+  std::shared_ptr<ConvPlan> Plan(const ConvProblem& problem);
+
+  std::string version_text() const { return OpenCudnn().version_text(); }
+  // "<problem> = <choice>", sorted, of the plans handed out so far.
+  std::vector<std::string> PlanNotes() const;
+
+ private:
+  std::shared_ptr<ConvPlan> Build(const ConvProblem& problem, const std::string& choice,
+                                  std::string* why);
+
+  cudaStream_t stream_;
+  CudnnHandle handle_;
+  std::shared_ptr<ConvTarget> target_;
+  PlanCache cache_;
+  std::map<std::string, std::string> named_;  // CudaOptions::plans
+  struct InUse {
+    std::string choice;
+    std::shared_ptr<ConvPlan> plan;
+  };
+  std::map<std::string, InUse> in_use_;
+};
+
+}  // namespace xp::graph::cuda

@@ -1,0 +1,80 @@
+// Makes the kernels of convolutions, products and bias gradients.
+#include "exp/base/error.h"
+#include "kernels/bias_grad.h"
+#include "src/graph/cuda/check.h"
+#include "src/graph/cuda/dnn.h"
+#include "src/graph/cuda/element_type.h"
+#include "src/graph/cuda/kernel.h"
+
+namespace xp::graph::cuda {
+namespace {
+
+void* Mutable(const void* p) { return const_cast<void*>(p); }  // cuDNN takes inputs as void*
+
+class ConvKernel : public Kernel {
+ public:
+  ConvKernel(ConvKind kind, std::shared_ptr<ConvPlan> plan) : kind_(kind), plan_(std::move(plan)) {}
+  size_t WorkspaceBytes() const override { return plan_->workspace_bytes(); }
+  void Run(const KernelArgs& args) override {
+    ConvBuffers buffers;
+    switch (kind_) {
+      case ConvKind::kForward:
+        buffers = {Mutable(args.in[0]), Mutable(args.in[1]), args.out[0]};
+        if (args.in.size() > 2) buffers.bias = Mutable(args.in[2]);
+        break;
+      case ConvKind::kDataGrad:
+        buffers = {args.out[0], Mutable(args.in[1]), Mutable(args.in[0])};
+        break;
+      case ConvKind::kWeightGrad:
+        buffers = {Mutable(args.in[0]), args.out[0], Mutable(args.in[1])};
+        break;
+    }
+    plan_->Run(buffers, args.workspace);
+  }
+
+ private:
+  ConvKind kind_;
+  std::shared_ptr<ConvPlan> plan_;
+};
+
+class BiasGradKernel : public Kernel {
+ public:
+  BiasGradKernel(cudaStream_t stream, const Tensor& dy)
+      : stream_(stream),
+        channels_(dy.shape.back()),
+        rows_(dy.elements() / channels_),
+        type_(ElementTypeOf(dy.dtype)) {}
+  size_t WorkspaceBytes() const override { return kernels::BiasGradScratch(rows_, channels_); }
+  void Run(const KernelArgs& args) override {
+    kernels::BiasGrad(args.in[0], args.Out<float>(0), args.workspace, rows_, channels_, type_,
+                      stream_);
+    CheckLaunch("BiasGrad");
+  }
+
+ private:
+  cudaStream_t stream_;
+  int64_t channels_, rows_;
+  kernels::ElementType type_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> MakeDnnKernel(Context& context, const Graph& g, const Op& op) {
+  switch (op.type) {
+    case OpType::kConv2d:
+    case OpType::kConv2dDgrad:
+    case OpType::kConv2dWgrad:
+    case OpType::kLinear:
+    case OpType::kLinearDgrad:
+    case OpType::kLinearWgrad: {
+      ConvProblem problem = ProblemOf(g, op, context.options.tf32, context.options.deterministic);
+      return std::make_unique<ConvKernel>(problem.kind, context.dnn->Plan(problem));
+    }
+    case OpType::kBiasGrad:
+      return std::make_unique<BiasGradKernel>(context.stream, g.tensor(op.inputs[0]));
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace xp::graph::cuda

@@ -1,0 +1,222 @@
+#include "src/graph/cuda/plan_tuner.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "exp/base/error.h"
+#include "kernels/content_hash.h"
+#include "src/graph/cuda/check.h"
+#include "src/graph/cuda/element_type.h"
+
+namespace xp::graph::cuda {
+namespace {
+
+constexpr size_t kMaxWorkspace = size_t{512} << 20;
+constexpr size_t kMaxEngines = 14;  // a variant; heuristics put the good ones first
+constexpr float kMaxMilliseconds = 20000;
+
+// Device memory for trying plans; null data when there is no room.
+class Scratch {
+ public:
+  explicit Scratch(size_t bytes) : bytes_(std::max<size_t>(bytes, 256)) {
+    if (cudaMalloc(&data_, bytes_) != cudaSuccess) {
+      data_ = nullptr;
+      cudaGetLastError();
+    }
+  }
+  ~Scratch() { cudaFree(data_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_;
+};
+
+class TimingEvent {
+ public:
+  TimingEvent() { Check(cudaEventCreate(&event_), "creating an event"); }
+  ~TimingEvent() { cudaEventDestroy(event_); }
+  TimingEvent(const TimingEvent&) = delete;
+  TimingEvent& operator=(const TimingEvent&) = delete;
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+struct Candidate {
+  std::string choice;
+  std::shared_ptr<ConvPlan> plan;
+  float milliseconds = 0;
+};
+
+// Buffers with random content in which plans of one problem are run.
+class Bench {
+ public:
+  Bench(const ConvProblem& problem, cudaStream_t stream)
+      : problem_(problem),
+        stream_(stream),
+        x_(Bytes(problem.x_elements())),
+        w_(Bytes(problem.w_elements())),
+        y_(Bytes(problem.y_elements())),
+        bias_(static_cast<size_t>(problem.k) * sizeof(float)),
+        hash_(sizeof(uint64_t)) {}
+
+  bool Fits() const { return x_.data() && w_.data() && y_.data() && bias_.data() && hash_.data(); }
+
+  void Fill() {
+    kernels::ElementType type = ElementTypeOf(problem_.type);
+    kernels::FillRandom(x_.data(), static_cast<size_t>(problem_.x_elements()), type, 1, stream_);
+    kernels::FillRandom(w_.data(), static_cast<size_t>(problem_.w_elements()), type, 2, stream_);
+    kernels::FillRandom(y_.data(), static_cast<size_t>(problem_.y_elements()), type, 3, stream_);
+    kernels::FillRandom(bias_.data(), static_cast<size_t>(problem_.k), kernels::ElementType::kF32,
+                        4, stream_);
+    CheckLaunch("FillRandom");
+  }
+
+  // False when the plan fails or the device has no room for its workspace.
+  bool Time(Candidate* candidate) {
+    size_t workspace = candidate->plan->workspace_bytes();
+    if (workspace > kMaxWorkspace || !Reserve(workspace)) return false;
+    try {
+      Run(*candidate->plan);  // loads the kernels
+      float once = Average(*candidate->plan, 1);
+      if (once > kMaxMilliseconds) return false;
+      int repeats = std::clamp(static_cast<int>(2.0f / std::max(once, 1e-3f)), 1, 20);
+      candidate->milliseconds =
+          std::min(Average(*candidate->plan, repeats), Average(*candidate->plan, repeats));
+      return true;
+    } catch (const Error&) {
+      Recover();
+      return false;
+    }
+  }
+
+  bool RepeatsBitForBit(const Candidate& candidate) {
+    if (!Reserve(candidate.plan->workspace_bytes())) return false;
+    uint64_t first = 0;
+    for (int byte : {0x00, 0xff, 0x5a}) {
+      Check(cudaMemsetAsync(workspace_->data(), byte, workspace_->bytes(), stream_),
+            "trying plans");
+      Check(cudaMemsetAsync(Output().data(), byte, Output().bytes(), stream_), "trying plans");
+      Run(*candidate.plan);
+      auto* hash = static_cast<uint64_t*>(hash_.data());
+      kernels::ContentHash(Output().data(), Output().bytes(), hash, stream_);
+      uint64_t now = 0;
+      Check(cudaMemcpyAsync(&now, hash, sizeof(now), cudaMemcpyDeviceToHost, stream_),
+            "trying plans");
+      Check(cudaStreamSynchronize(stream_), "trying plans");
+      if (byte == 0x00) first = now;
+      if (now != first) return false;
+    }
+    return true;
+  }
+
+ private:
+  size_t Bytes(int64_t elements) const {
+    return static_cast<size_t>(elements) * DTypeSize(problem_.type);
+  }
+  const Scratch& Output() const {
+    switch (problem_.kind) {
+      case ConvKind::kForward:
+        return y_;
+      case ConvKind::kDataGrad:
+        return x_;
+      case ConvKind::kWeightGrad:
+        break;
+    }
+    return w_;
+  }
+  bool Reserve(size_t bytes) {
+    if (!workspace_ || workspace_->bytes() < bytes) {
+      workspace_.reset();
+      workspace_ = std::make_unique<Scratch>(bytes);
+    }
+    return workspace_->data() != nullptr;
+  }
+  void Run(ConvPlan& plan) {
+    plan.Run({x_.data(), w_.data(), y_.data(), bias_.data()}, workspace_->data());
+  }
+  float Average(ConvPlan& plan, int repeats) {
+    Check(cudaEventRecord(start_.get(), stream_), "trying plans");
+    for (int i = 0; i < repeats; ++i) Run(plan);
+    Check(cudaEventRecord(stop_.get(), stream_), "trying plans");
+    Check(cudaEventSynchronize(stop_.get()), "trying plans");
+    float total = 0;
+    Check(cudaEventElapsedTime(&total, start_.get(), stop_.get()), "trying plans");
+    return total / static_cast<float>(repeats);
+  }
+  // After a plan that failed: a lost device throws, anything else is forgotten.
+  void Recover() {
+    cudaGetLastError();
+    Check(cudaStreamSynchronize(stream_), "trying plans");
+  }
+
+  ConvProblem problem_;
+  cudaStream_t stream_;
+  Scratch x_, w_, y_, bias_, hash_;
+  std::unique_ptr<Scratch> workspace_;
+  TimingEvent start_, stop_;
+};
+
+// Plans that build, most promising first; all of them, or (first_only) the first.
+std::vector<Candidate> Candidates(const std::shared_ptr<ConvTarget>& target,
+                                  const ConvProblem& problem, cudaStream_t stream, bool first_only,
+                                  std::string* why) {
+  std::vector<Candidate> candidates;
+  for (const ConvVariant& variant : VariantsOf(problem)) {
+    std::unique_ptr<ConvGraph> graph = ConvGraph::Create(target, variant.problem, why);
+    if (!graph) continue;
+    size_t built = 0;
+    for (const std::string& engine : graph->Engines()) {
+      if (built == kMaxEngines) break;
+      auto plan = graph->Build(engine, why);
+      if (!plan || plan->workspace_bytes() > kMaxWorkspace) continue;
+      ++built;
+      candidates.push_back(
+          {variant.name + ":" + engine, Complete(variant, problem, std::move(plan), stream)});
+      if (first_only) return candidates;
+    }
+  }
+  return candidates;
+}
+
+}  // namespace
+
+TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
+                   cudaStream_t stream) {
+  TunedPlan result;
+  Bench bench(problem, stream);
+  bool fits = bench.Fits();
+  std::vector<Candidate> candidates = Candidates(target, problem, stream, !fits, &result.why);
+  if (!fits) {
+    // Then the step won't fit either, and the memory plan says so; it needs a workspace size.
+    if (!candidates.empty()) {
+      result.plan = candidates[0].plan;
+      result.choice = candidates[0].choice;
+    }
+    return result;
+  }
+  bench.Fill();
+  std::erase_if(candidates, [&](Candidate& c) { return !bench.Time(&c); });
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.milliseconds < b.milliseconds; });
+  for (const Candidate& candidate : candidates) {
+    if (problem.deterministic && !bench.RepeatsBitForBit(candidate)) {
+      result.why = candidate.choice + " doesn't repeat bit for bit";
+      continue;
+    }
+    result.plan = candidate.plan;
+    result.choice = candidate.choice;
+    result.milliseconds = candidate.milliseconds;
+    result.measured = true;
+    break;
+  }
+  return result;
+}
+
+}  // namespace xp::graph::cuda

@@ -1,0 +1,26 @@
+// Finds the fastest plan for a convolution on the device at hand by running them.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+
+#include "src/graph/cuda/conv_variants.h"
+
+namespace xp::graph::cuda {
+
+struct TunedPlan {
+  std::shared_ptr<ConvPlan> plan;  // null: no engine runs this problem; `why` says what cuDNN said
+  std::string choice;
+  float milliseconds = 0;
+  bool measured = false;  // false: the device has no room to try plans, the first that builds
+  std::string why;
+};
+
+// With problem.deterministic a plan is accepted only after three runs, over different content of
+// the workspace and of the output, gave the same bits: some engines that don't say so don't repeat.
+TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
+                   cudaStream_t stream);
+
+}  // namespace xp::graph::cuda

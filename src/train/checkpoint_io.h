@@ -31,18 +31,20 @@ struct ResumePoint {
   LossSums sums;
 };
 
-CheckpointEvent WriteRunCheckpoint(const std::filesystem::path& work_dir, const CheckpointInfo& info,
-                                   const FlatState& state, const Setup& setup);
+CheckpointEvent WriteRunCheckpoint(const std::filesystem::path& work_dir,
+                                   const CheckpointInfo& info, const FlatState& state,
+                                   const Setup& setup);
 void RemoveSuperfluous(const std::filesystem::path& work_dir, int keep_last);
 
 // Throws UsageError naming the tensors when the checkpoint is of another model or optimizer, or of
 // another seed.
 ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64_t seed);
 
-// Fills parameters and statistics from a file of weights (`load_from`). Every layer that the model has must
-// be there, except those that match a pattern of `reset` (glob). Returns the names left at their
-// initial values.
-std::vector<std::string> LoadWeights(const std::filesystem::path& path, const std::vector<std::string>& reset,
+// Fills parameters and statistics from a file of weights (`load_from`). Every layer that the model
+// has must be there, except those that match a pattern of `reset` (glob). Returns the names left at
+// their initial values.
+std::vector<std::string> LoadWeights(const std::filesystem::path& path,
+                                     const std::vector<std::string>& reset,
                                      const graph::ParamLayout& layout, FlatState* state);
 
 }  // namespace xp::train

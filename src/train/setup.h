@@ -1,5 +1,5 @@
-// Everything a training run needs, made ready before the first step: settings read, data opened, model
-// built, weights initialised or loaded.
+// Everything a training run needs, made ready before the first step: settings read, data opened,
+// model built, weights initialised or loaded.
 #pragma once
 
 #include <functional>
@@ -45,6 +45,7 @@ struct Setup {
 using Warn = std::function<void(const std::string& code, const std::string& message)>;
 
 // Throws UsageError for what can't work: before any weight is touched.
-std::unique_ptr<Setup> PrepareTraining(const config::Reader& config, const TrainOptions& options, const Warn& warn);
+std::unique_ptr<Setup> PrepareTraining(const config::Reader& config, const TrainOptions& options,
+                                       const Warn& warn);
 
 }  // namespace xp::train

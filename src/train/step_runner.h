@@ -35,6 +35,7 @@ class StepRunner {
   NamedValues Losses(PendingLosses& pending);
 
   size_t planned_bytes() const;  // programs and their shared arena, without the flat buffers
+  std::shared_ptr<graph::Buffer> arena() const { return programs_.front().program->arena(); }
   graph::Program& program(size_t i) { return *programs_[i].program; }
 
  private:

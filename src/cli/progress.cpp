@@ -1,0 +1,136 @@
+#include "src/cli/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xp::cli {
+
+std::string DurationText(double seconds) {
+  auto s = static_cast<int64_t>(seconds + 0.5);
+  if (s >= 3600) return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  return fmt::format("{:02}:{:02}", s / 60, s % 60);
+}
+
+namespace {
+
+double Since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
+}
+
+std::string Bar(double share, int width) {
+  int full = std::clamp(static_cast<int>(share * width), 0, width);
+  std::string bar(static_cast<size_t>(full), '=');
+  if (full < width) bar += '>';
+  bar.resize(static_cast<size_t>(width), ' ');
+  return "[" + bar + "]";
+}
+
+std::string ShortName(const std::string& name) {
+  return name.starts_with("loss_") ? name.substr(5) : name;
+}
+
+}  // namespace
+
+void Progress::OnStart(const train::StartEvent& e) {
+  start_ = e;
+  began_ = speed_from_ = last_shown_ = Clock::now();
+  Line(fmt::format(
+      "training on {}: {} images, {} for validation, {:.1f} M parameters, {:.2f} GiB planned",
+      e.device, e.train_images, e.val_images, static_cast<double>(e.parameters) / 1e6,
+      static_cast<double>(e.planned_bytes) / (1u << 30)));
+  if (e.start_step > 0)
+    Line(fmt::format("going on at epoch {}, step {}", e.start_epoch + 1, e.start_step));
+}
+
+// "loss 0.812 (objectness 0.31 ...)  lr 0.01  12.3 img/s  data 2%  54 C  eta 01:20"
+std::string Progress::Facts(const train::StepEvent& e) {
+  if (double window = Since(speed_from_); window >= 0.5 || images_per_second_ == 0) {
+    images_per_second_ = static_cast<double>(images_) / std::max(window, 1e-9);
+    images_ = 0;
+    speed_from_ = Clock::now();
+  }
+  std::string text = fmt::format("loss {:.4f}", e.total);
+  if (!o_.terminal && e.losses.size() > 1) {
+    std::string terms;
+    for (const auto& [name, value] : e.losses)
+      terms += fmt::format("{}{} {:.4f}", terms.empty() ? "" : ", ", ShortName(name), value);
+    text += " (" + terms + ")";
+  }
+  text += fmt::format("  lr {:.3g}  {:.1f} img/s", e.lr, images_per_second_);
+  if (o_.temperature) {
+    if (auto degrees = o_.temperature()) text += fmt::format("  {:.0f} C", *degrees);
+  }
+  int64_t total = start_.steps_per_epoch * start_.max_epochs;
+  int64_t done = e.step + 1 - first_step_, left = total - e.step - 1;
+  if (done > 0)
+    text += "  eta " +
+            DurationText(Since(began_) / static_cast<double>(done) * static_cast<double>(left));
+  return text;
+}
+
+void Progress::OnStep(const train::StepEvent& e) {
+  if (first_step_ < 0) first_step_ = e.step;
+  images_ += e.images;
+  int64_t in_epoch = e.step_in_epoch + 1;
+  if (o_.terminal) {
+    if (Since(last_shown_) < 0.1 && in_epoch != start_.steps_per_epoch) return;
+    last_shown_ = Clock::now();
+    double share = static_cast<double>(in_epoch) /
+                   static_cast<double>(std::max<int64_t>(start_.steps_per_epoch, 1));
+    Live(fmt::format("epoch {}/{} {} {}/{}  {}", e.epoch + 1, start_.max_epochs, Bar(share, 20),
+                     in_epoch, start_.steps_per_epoch, Facts(e)));
+  } else if (in_epoch % std::max(o_.interval, 1) == 0) {
+    Line(fmt::format("epoch {}/{} step {}/{}  {}", e.epoch + 1, start_.max_epochs, in_epoch,
+                     start_.steps_per_epoch, Facts(e)));
+  }
+}
+
+void Progress::OnEpoch(const train::EpochEvent& e) {
+  std::string text =
+      fmt::format("epoch {}/{}  loss {:.4f}", e.epoch + 1, start_.max_epochs, e.total);
+  for (const auto& [name, value] : e.metrics) {
+    if (name == "bbox_mAP" || name == "bbox_mAP_50" || name == "top1" || name == "top5")
+      text += fmt::format("  {} {:.4f}", name, value);
+  }
+  double share = e.train_seconds > 0 ? 100 * e.data_seconds / e.train_seconds : 0;
+  text += fmt::format("  {:.1f} img/s  train {} (waited {:.0f}% for data)", e.images_per_second,
+                      DurationText(e.train_seconds), share);
+  if (e.eval_seconds > 0) text += fmt::format("  eval {}", DurationText(e.eval_seconds));
+  Line(text);
+  images_ = 0;
+  speed_from_ = Clock::now();
+}
+
+void Progress::OnCheckpoint(const train::CheckpointEvent& e) {
+  Line(fmt::format("saved {} ({:.1f} MiB, {})", e.path, static_cast<double>(e.bytes) / (1 << 20),
+                   e.hash.Hex().substr(0, 12)));
+}
+
+void Progress::OnWarning(const train::WarningEvent& e) {
+  Line(fmt::format("warning [{}]: {}", e.code, e.message));
+}
+
+void Progress::OnEnd(const train::EndEvent& e) {
+  const char* word = e.state == train::EndState::kFinished ? "finished"
+                     : e.state == train::EndState::kFailed ? "failed"
+                                                           : "interrupted";
+  Line(fmt::format("{} after {}{}", word, DurationText(Since(began_)),
+                   e.reason.empty() ? "" : ": " + e.reason));
+}
+
+void Progress::Line(const std::string& text) {
+  if (live_) fmt::print(o_.out, "\r\033[K");
+  live_ = false;
+  fmt::print(o_.out, "{}\n", text);
+  std::fflush(o_.out);
+}
+
+void Progress::Live(const std::string& text) {
+  fmt::print(o_.out, "\r\033[K{}",
+             text.substr(0, static_cast<size_t>(std::max(o_.columns - 1, 20))));
+  std::fflush(o_.out);
+  live_ = true;
+}
+
+}  // namespace xp::cli

@@ -1,0 +1,177 @@
+#include "src/train/checkpoint_io.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
+#include "exp/base/error.h"
+
+namespace xp::train {
+namespace fs = std::filesystem;
+
+void LossSums::Add(const NamedValues& losses) {
+  if (sums_.empty()) {
+    for (const auto& [name, value] : losses) sums_.emplace_back(name, 0.0);
+  }
+  for (size_t i = 0; i < losses.size(); ++i) sums_[i].second += losses[i].second;
+  ++count_;
+}
+
+NamedValues LossSums::Means() const {
+  NamedValues means = sums_;
+  for (auto& [name, value] : means) value /= static_cast<double>(count_);
+  return means;
+}
+
+std::string LossSums::Text() const {
+  std::string text = std::to_string(count_);
+  for (const auto& [name, value] : sums_) text += fmt::format(" {}={:a}", name, value);
+  return text;
+}
+
+LossSums LossSums::Parse(const std::string& text) {
+  LossSums sums;
+  std::istringstream in(text);
+  std::string field;
+  in >> sums.count_;
+  while (in >> field) {
+    size_t equals = field.find('=');
+    if (equals == std::string::npos) continue;
+    sums.sums_.emplace_back(field.substr(0, equals),
+                            std::strtod(field.c_str() + equals + 1, nullptr));
+  }
+  return sums;
+}
+
+CheckpointEvent WriteRunCheckpoint(const fs::path& work_dir, const CheckpointInfo& info,
+                                   const FlatState& state, const Setup& setup) {
+  std::vector<NamedTensor> tensors = ExportState(setup.params->layout(), state, setup.slot_names);
+  std::vector<TensorView> views;
+  views.reserve(tensors.size());
+  for (const NamedTensor& t : tensors)
+    views.push_back({{t.name, ElementType::kF32, t.shape}, t.values.data()});
+  std::error_code error;
+  fs::create_directories(work_dir, error);
+  if (error)
+    throw JobError({.what = "can't be created: " + error.message(), .where = work_dir.string()});
+  CheckpointEvent e;
+  fs::path path = work_dir / CheckpointFileName(info);
+  e.hash = SaveCheckpoint(path, info, views);
+  e.path = path.string();
+  e.epoch = info.epoch;
+  e.step = info.step;
+  e.bytes = fs::file_size(path, error);
+  return e;
+}
+
+void RemoveSuperfluous(const fs::path& work_dir, int keep_last) {
+  if (keep_last <= 0) return;
+  for (const fs::path& path : Superfluous(ListCheckpoints(work_dir), {.last = keep_last})) {
+    std::error_code ignored;  // a file that stays does no harm
+    fs::remove(path, ignored);
+  }
+}
+
+namespace {
+
+NamedTensor ReadNamed(const TensorFile& file, const TensorInfo& info) {
+  return {info.name, info.shape, file.ReadFloats(info.name)};
+}
+
+std::string Listed(const std::set<std::string>& names) {
+  std::string text;
+  size_t shown = 0;
+  for (const std::string& name : names) {
+    if (shown++ == 8) return text + fmt::format(" and {} more", names.size() - 8);
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+// Names that the model has and a complete file must have.
+std::set<std::string> ModelNames(const graph::ParamLayout& layout,
+                                 const std::vector<std::string>& slots) {
+  std::set<std::string> names;
+  for (const graph::Param& p : layout.params()) {
+    names.insert(p.name);
+    for (const std::string& slot : slots) names.insert(OptimizerTensorName(slot, p.name));
+  }
+  for (const graph::StateVar& s : layout.states()) names.insert(s.name);
+  return names;
+}
+
+bool Matches(const std::string& name, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    if (fnmatch(pattern.c_str(), name.c_str(), 0) == 0) return true;
+  }
+  return false;
+}
+
+// States that only training has ("loss_scale", "optimizer.step"): no file of weights knows them.
+bool IsTrainingOnly(const std::string& name) {
+  return !name.ends_with(".running_mean") && !name.ends_with(".running_var");
+}
+
+}  // namespace
+
+ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64_t seed) {
+  const CheckpointInfo& info = checkpoint.info;
+  const std::string& where = checkpoint.file->path();
+  if (info.seed != seed) {
+    throw UsageError(
+        {.what = fmt::format("the checkpoint's run had seed {}, this one has {}", info.seed, seed),
+         .where = where,
+         .next = fmt::format("resume with --seed {}", info.seed)});
+  }
+  FlatState state = setup.ReadState();
+  std::set<std::string> missing = ModelNames(setup.params->layout(), setup.slot_names);
+  for (const TensorInfo& t : checkpoint.file->tensors()) {
+    if (ImportTensor(setup.params->layout(), ReadNamed(*checkpoint.file, t), setup.slot_names,
+                     where, &state)) {
+      missing.erase(t.name);
+    }
+  }
+  if (!missing.empty()) {
+    throw UsageError(
+        {.what = "the checkpoint lacks " + Listed(missing),
+         .where = where,
+         .next = "resume with the config of the run that wrote it, or start anew with load_from"});
+  }
+  setup.WriteState(state);
+  ResumePoint point{info.epoch, info.batch, info.step, {}};
+  if (auto it = info.metadata.find("exp.loss_sums"); it != info.metadata.end())
+    point.sums = LossSums::Parse(it->second);
+  return point;
+}
+
+std::vector<std::string> LoadWeights(const fs::path& path, const std::vector<std::string>& reset,
+                                     const graph::ParamLayout& layout, FlatState* state) {
+  std::unique_ptr<TensorFile> file = OpenTensorFile(path);
+  std::set<std::string> missing = ModelNames(layout, {});
+  std::erase_if(missing, [&](const std::string& name) {
+    return layout.FindState(name) >= 0 && IsTrainingOnly(name);
+  });
+  for (const TensorInfo& t : file->tensors()) {
+    if (Matches(t.name, reset) || !IsFloat(t.type)) continue;
+    if (ImportTensor(layout, ReadNamed(*file, t), {}, path.string(), state)) missing.erase(t.name);
+  }
+  std::vector<std::string> initial;
+  for (const std::string& name : missing) {
+    if (Matches(name, reset)) initial.push_back(name);
+  }
+  for (const std::string& name : initial) missing.erase(name);
+  if (!missing.empty()) {
+    throw UsageError({.what = fmt::format("{} tensors of the model are not in the file: {}",
+                                          missing.size(), Listed(missing)),
+                      .where = path.string(),
+                      .expected = "weights of this model under torchvision's names",
+                      .next = "convert them with `exp weights convert`, or list the layers to "
+                              "start anew in `reset`"});
+  }
+  return initial;
+}
+
+}  // namespace xp::train

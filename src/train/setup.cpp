@@ -1,0 +1,227 @@
+#include "src/train/setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "exp/base/error.h"
+#include "exp/data/from_config.h"
+#include "exp/graph/autodiff.h"
+#include "exp/graph/passes.h"
+#include "exp/train/checkpoint.h"
+#include "src/train/checkpoint_io.h"
+#include "src/train/schedule_from_config.h"
+
+namespace xp::train {
+namespace {
+
+using config::Reader;
+using graph::DType;
+using models::BatchShape;
+
+// "auto", "cpu", "cuda" or "cuda:N".
+bool WantsCuda(const std::string& device, int* index) {
+  if (device == "auto") {
+    *index = 0;
+    return graph::CudaDeviceCount(nullptr) > 0;
+  }
+  if (device == "cpu") return false;
+  if (device == "cuda") return true;
+  std::string number = device.starts_with("cuda:") ? device.substr(5) : "";
+  bool digits = !number.empty() && number.size() < 4 &&
+                number.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits) {
+    throw UsageError({.what = "`" + device + "` is no device",
+                      .where = "--device",
+                      .expected = "auto, cpu, cuda or cuda:N"});
+  }
+  *index = std::stoi(number);
+  return true;
+}
+
+void ChooseDevice(const Reader& config, const TrainOptions& options, const Warn& warn, Setup& s) {
+  std::string precision = config.Choice("precision", {"fp32", "tf32", "bf16", "fp16"}, "fp32");
+  int index = 0;
+  if (!WantsCuda(options.device, &index)) {
+    s.backend = graph::CreateCpuBackend(options.threads);
+    s.compute = DType::kF32;
+    if (precision != "fp32" && precision != "tf32") {
+      warn("precision.cpu",
+           "precision " + precision + " needs a GPU: the CPU backend computes in fp32");
+    }
+    return;
+  }
+  graph::CudaOptions cuda;
+  cuda.device = index;
+  cuda.tf32 = precision == "tf32";
+  cuda.deterministic = config.Bool("deterministic", true);
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache != nullptr && *cache != 0) {
+    cuda.plan_cache = std::string(cache) + "/exp/plans";
+  } else if (home != nullptr) {
+    cuda.plan_cache = std::string(home) + "/.cache/exp/plans";
+  }
+  s.backend = graph::CreateCudaBackend(cuda);
+  s.compute = precision == "bf16" ? DType::kBF16 : precision == "fp16" ? DType::kF16 : DType::kF32;
+}
+
+// mmdetection#4327, #2896, #8734: a head with another number of classes trains without a word, and
+// the last class becomes background. Both sides are named.
+void CheckClasses(const models::Model& model, const data::CocoDataset& dataset,
+                  const Reader& config) {
+  int found = static_cast<int>(dataset.categories.size());
+  if (model.num_classes() == found) return;
+  std::string names;
+  for (int i = 0; i < std::min(found, 100); ++i)
+    names += (names.empty() ? "" : ", ") + dataset.categories[static_cast<size_t>(i)].name;
+  std::string classes;
+  if (config.Has("data.train.classes")) {
+    for (const std::string& name : config.Strings("data.train.classes"))
+      classes += (classes.empty() ? "" : ", ") + name;
+  }
+  throw UsageError(
+      {.what = fmt::format("num_classes is {}, but {} has {} categories: {}", model.num_classes(),
+                           dataset.path, found, names),
+       .where = config.Where("model.roi_head.bbox_head.num_classes"),
+       .expected = fmt::format("num_classes: {}{}", found,
+                               classes.empty() ? "" : " (data.train.classes: " + classes + ")"),
+       .next = "set model.roi_head.bbox_head.num_classes, or choose categories with "
+               "data.train.classes"});
+}
+
+void ReportProblems(const data::CocoDataset& dataset, const Warn& warn) {
+  size_t shown = 0;
+  for (const data::Problem& p : dataset.problems) {
+    if (shown++ == 20) {
+      warn("data.more_problems", fmt::format("{} more problems in {}: `exp data check` lists them",
+                                             dataset.problems.size() - 20, dataset.path));
+      return;
+    }
+    warn("data." + p.code, p.message);
+  }
+}
+
+void OpenData(const Reader& config, const TrainOptions& options, const Warn& warn, Setup& s) {
+  s.train_loader = data::OpenLoader(config, "train", options.seed);
+  CheckClasses(*s.model, s.train_loader->dataset(), config);
+  ReportProblems(s.train_loader->dataset(), warn);
+  s.eval_interval = static_cast<int>(config.Int("evaluation.interval", 1));
+  if (s.eval_interval <= 0 || !config.Has("data.val")) return;
+  // mmdetection#5650: a metric that the model can't give is refused before the first epoch, not
+  // after.
+  for (const std::string& metric : config.Strings("evaluation.metric", {"bbox"})) {
+    if (metric != "bbox") {
+      config.Bad("evaluation.metric", "this model gives no `" + metric + "`", "bbox",
+                 "remove it from evaluation.metric");
+    }
+  }
+  s.val_loader = data::OpenLoader(config, "val", options.seed);
+  CheckClasses(*s.model, s.val_loader->dataset(), config);
+  ReportProblems(s.val_loader->dataset(), warn);
+}
+
+std::vector<BatchShape> Shapes(const data::Loader& loader) {
+  std::vector<BatchShape> shapes;
+  for (const data::Bucket& b : loader.Buckets())
+    shapes.push_back({b.n, b.height, b.width, std::max(1, loader.max_boxes())});
+  return shapes;
+}
+
+// Building any one training graph finds every parameter and state.
+std::shared_ptr<graph::ParamLayout> CompleteLayout(const Setup& s, const BatchShape& shape) {
+  auto layout = std::make_shared<graph::ParamLayout>();
+  graph::Graph g(layout, s.compute);
+  s.model->BuildTraining(g, shape);
+  graph::RunPasses(g, {});
+  graph::AppendBackward(g);
+  AppendUpdate(g, s.optimizer);
+  return layout;
+}
+
+void InitializeWeights(const Reader& config, const TrainOptions& options, const Warn& warn,
+                       Setup& s) {
+  const graph::ParamLayout& layout = s.params->layout();
+  FlatState state;
+  state.params.resize(static_cast<size_t>(layout.param_elements()));
+  state.states.resize(static_cast<size_t>(layout.state_elements()));
+  state.optimizer.resize(state.params.size() * s.slot_names.size());
+  graph::InitializeParams(layout, options.seed, state.params.data());
+  graph::InitializeStates(layout, state.states.data());
+  if (config.Has("load_from") && options.resume_checkpoint.empty()) {
+    std::vector<std::string> left =
+        LoadWeights(config.String("load_from"), config.Strings("reset", {}), layout, &state);
+    if (!left.empty())
+      warn("weights.reset", fmt::format("{} tensors start anew as `reset` asks", left.size()));
+  }
+  s.WriteState(state);
+}
+
+std::vector<std::string> SlotNames(const OptimizerOptions& o) {
+  switch (o.kind) {
+    case OptimizerKind::kSgd:
+      return OptimizerSlots("sgd");
+    case OptimizerKind::kLars:
+      return OptimizerSlots("lars");
+    case OptimizerKind::kAdam:
+      return OptimizerSlots("adam");
+    case OptimizerKind::kAdamW:
+      return OptimizerSlots("adamw");
+  }
+  return {};
+}
+
+}  // namespace
+
+int64_t Setup::steps_per_epoch() const {
+  int64_t iters = optimizer.cumulative_iters;
+  return (train_loader->batches_per_epoch() + iters - 1) / iters;
+}
+
+FlatState Setup::ReadState() const {
+  return {params->Read(graph::Storage::kParam), params->Read(graph::Storage::kState),
+          params->Read(graph::Storage::kOptimizer)};
+}
+
+void Setup::WriteState(const FlatState& state) {
+  params->Write(graph::Storage::kParam, state.params);
+  params->Write(graph::Storage::kState, state.states);
+  params->Write(graph::Storage::kOptimizer, state.optimizer);
+}
+
+std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions& options,
+                                       const Warn& warn) {
+  auto s = std::make_unique<Setup>();
+  s->model = models::CreateModel(config.Child("model"));
+  s->optimizer = ReadOptimizer(config);
+  s->slot_names = SlotNames(s->optimizer);
+  OpenData(config, options, warn, *s);
+  s->max_epochs = options.max_epochs >= 0 ? options.max_epochs
+                                          : static_cast<int>(config.Int("runner.max_epochs"));
+  if (s->max_epochs < 0 || s->max_epochs > 1000000)
+    config.Bad("runner.max_epochs", "is out of range", "an int from 0 to 1000000");
+  // The schedule spans the config's epochs, also when only the first few are run again.
+  int planned_epochs = static_cast<int>(config.Int("runner.max_epochs", s->max_epochs));
+  s->schedule = std::make_unique<Schedule>(
+      ReadSchedule(config, s->optimizer.lr, s->steps_per_epoch(), planned_epochs));
+  s->checkpoint_interval = static_cast<int>(config.Int("checkpoint_config.interval", 1));
+  s->keep_checkpoints = static_cast<int>(config.Int("checkpoint_config.max_keep_ckpts", 0));
+
+  ChooseDevice(config, options, warn, *s);
+  std::vector<BatchShape> shapes = Shapes(*s->train_loader);
+  std::shared_ptr<graph::ParamLayout> layout = CompleteLayout(*s, shapes.front());
+  s->params = std::make_unique<graph::ParamBuffers>(*s->backend, layout, s->compute, true,
+                                                    OptimizerSlotCount(s->optimizer),
+                                                    s->optimizer.cumulative_iters > 1);
+  InitializeWeights(config, options, warn, *s);
+  s->steps = std::make_unique<StepRunner>(*s->backend, *s->model, *s->params, s->compute,
+                                          s->optimizer, shapes);
+  if (s->val_loader) {
+    s->evaluator = std::make_unique<DetectionEvaluator>(
+        *s->backend, *s->model, *s->params, s->compute, *s->val_loader, s->steps->arena());
+  }
+  return s;
+}
+
+}  // namespace xp::train

@@ -11,7 +11,6 @@
 #include "exp/graph/passes.h"
 #include "exp/train/checkpoint.h"
 #include "src/train/checkpoint_io.h"
-#include "src/train/schedule_from_config.h"
 
 namespace xp::train {
 namespace {
@@ -204,7 +203,7 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
   // The schedule spans the config's epochs, also when only the first few are run again.
   int planned_epochs = static_cast<int>(config.Int("runner.max_epochs", s->max_epochs));
   s->schedule = std::make_unique<Schedule>(
-      ReadSchedule(config, s->optimizer.lr, s->steps_per_epoch(), planned_epochs));
+      ReadSchedule(config, std::max(planned_epochs, 1), s->steps_per_epoch()));
   s->checkpoint_interval = static_cast<int>(config.Int("checkpoint_config.interval", 1));
   s->keep_checkpoints = static_cast<int>(config.Int("checkpoint_config.max_keep_ckpts", 0));
 

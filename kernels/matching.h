@@ -16,19 +16,24 @@ struct MatchParams {
   bool low_quality_to_best;
 };
 
-// What has been seen of an anchor's overlaps with an image's ground truth, box by box in order.
+// What has been seen of an anchor's overlaps with an image's ground truth, box by box in order. An
+// overlap of 0 is no match, unlike in torchvision, where a box that meets no anchor makes all of
+// them positive.
 struct BestMatch {
   float iou = 0;
   int gt = 0;       // the first of the best
   int forced = -1;  // the last ground truth whose best anchor this is
 
-  // gt_best: the largest overlap that ground truth has with any anchor. An overlap of 0 is no
-  // match, unlike in torchvision, where a box that meets no anchor makes all of them positive.
-  XP_HOST_DEVICE void See(float overlap, int index, float gt_best, const MatchParams& params) {
+  XP_HOST_DEVICE void See(float overlap, int index) {
     if (overlap > iou) {
       iou = overlap;
       gt = index;
     }
+  }
+
+  // In a second round, once the largest overlap of each ground truth with any anchor is known;
+  // needed only where iou > 0.
+  XP_HOST_DEVICE void SeeBest(float overlap, int index, float gt_best, const MatchParams& params) {
     if (overlap > 0 && overlap == gt_best && overlap >= params.low_quality_min) forced = index;
   }
 

@@ -7,22 +7,33 @@ namespace xp::graph::cpu {
 
 namespace {
 
-constexpr int kChunk = 2048;  // boxes a task; the result doesn't depend on it
+constexpr size_t kChunk = 2048;  // boxes a task; the result doesn't depend on it
 
-// The best overlap of each ground truth with any box. A maximum is the same in any order.
-std::vector<float> BestOverlaps(int threads, std::span<const kernels::Box> boxes,
-                                std::span<const kernels::Box> truth) {
-  std::vector<float> best(truth.size(), 0);
-  int count = static_cast<int>(truth.size());
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (int g = 0; g < count; ++g) {
-    float most = 0;
-    for (const kernels::Box& box : boxes) {
-      most = std::max(most, kernels::Iou(truth[static_cast<size_t>(g)], box));
+// One chunk's first round: the best ground truth of each box, and the best overlap of each ground
+// truth within the chunk.
+void SeeOverlaps(std::span<const kernels::Box> boxes, std::span<const kernels::Box> truth,
+                 kernels::BestMatch* matches, float* best) {
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    kernels::BestMatch match;
+    for (size_t g = 0; g < truth.size(); ++g) {
+      float overlap = kernels::Iou(truth[g], boxes[i]);
+      match.See(overlap, static_cast<int>(g));
+      best[g] = std::max(best[g], overlap);
     }
-    best[static_cast<size_t>(g)] = most;
+    matches[i] = match;
   }
-  return best;
+}
+
+// Its second round: which boxes are the best of a ground truth. Most meet none.
+void SeeBest(std::span<const kernels::Box> boxes, std::span<const kernels::Box> truth,
+             const std::vector<float>& best, const kernels::MatchParams& params,
+             kernels::BestMatch* matches) {
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    if (!(matches[i].iou > 0)) continue;
+    for (size_t g = 0; g < truth.size(); ++g) {
+      matches[i].SeeBest(kernels::Iou(truth[g], boxes[i]), static_cast<int>(g), best[g], params);
+    }
+  }
 }
 
 }  // namespace
@@ -30,17 +41,26 @@ std::vector<float> BestOverlaps(int threads, std::span<const kernels::Box> boxes
 void MatchBoxes(int threads, std::span<const kernels::Box> boxes,
                 std::span<const kernels::Box> truth, const kernels::MatchParams& params,
                 int32_t* matched) {
-  std::vector<float> best(truth.size(), 2);  // no overlap is that large
-  if (params.low_quality) best = BestOverlaps(threads, boxes, truth);
-  int count = static_cast<int>(boxes.size());
-#pragma omp parallel for num_threads(threads) schedule(static, kChunk)
-  for (int i = 0; i < count; ++i) {
-    kernels::BestMatch match;
-    for (size_t g = 0; g < truth.size(); ++g) {
-      match.See(kernels::Iou(truth[g], boxes[static_cast<size_t>(i)]), static_cast<int>(g), best[g],
-                params);
+  int chunks = static_cast<int>((boxes.size() + kChunk - 1) / kChunk);
+  std::vector<kernels::BestMatch> matches(boxes.size());
+  std::vector<float> best(truth.size() * static_cast<size_t>(chunks), 0);
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int c = 0; c < chunks; ++c) {
+    size_t first = static_cast<size_t>(c) * kChunk;
+    SeeOverlaps(boxes.subspan(first, std::min(kChunk, boxes.size() - first)), truth,
+                &matches[first], best.data() + static_cast<size_t>(c) * truth.size());
+  }
+  std::vector<float> gt_best(truth.size(), 0);
+  for (size_t i = 0; i < best.size(); ++i) {  // a maximum is the same in any order
+    gt_best[i % truth.size()] = std::max(gt_best[i % truth.size()], best[i]);
+  }
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int c = 0; c < chunks; ++c) {
+    size_t first = static_cast<size_t>(c) * kChunk, some = std::min(kChunk, boxes.size() - first);
+    if (params.low_quality) {
+      SeeBest(boxes.subspan(first, some), truth, gt_best, params, &matches[first]);
     }
-    matched[i] = match.Decide(params);
+    for (size_t i = first; i < first + some; ++i) matched[i] = matches[i].Decide(params);
   }
 }
 

@@ -21,7 +21,7 @@ void CheckGradient(const OpCase& c, size_t input, size_t gradient, int probes, d
     for (int side = 0; side < 2; ++side) {
       OpCase moved = c;
       moved.inputs[input].values[i] += side == 0 ? -step : step;
-      CaseResult r = RunCase(cpu, DType::kF32, moved);
+      CaseResult r = RunCase(cpu, DType::kF32, moved, 1);
       sum[side] = r[0][0] + r[0][1];
     }
     INFO("input " << input << ", element " << i);

@@ -33,7 +33,8 @@ struct OpCase {
 // Outputs as doubles, in order; an absent one is empty.
 using CaseResult = std::vector<std::vector<double>>;
 
-CaseResult RunCase(Backend& backend, DType dtype, const OpCase& c);
+// Runs `repeats` times and checks that each gives the same bits.
+CaseResult RunCase(Backend& backend, DType dtype, const OpCase& c, int repeats = 3);
 
 // The case with its kCompute inputs rounded to a type, so that the CPU sees what the device sees.
 OpCase Rounded(const OpCase& c, DType dtype);

@@ -70,7 +70,8 @@ enum class OpType : uint8_t {
   // ---- classification
   kSoftmaxCrossEntropy,  // logits T [N,K], labels i32 [N], [loss_scale f32 [1]]
                          //   -> loss f32 [1] (mean), dlogits T, correct i32 [2] (top-1, top-5).
-                         //   CrossEntropyAttrs
+                         //   CrossEntropyAttrs. Rows whose label isn't in [0, K) don't count, have
+                         //   no gradient and aren't correct; of equal logits the lower class wins
 
   // ---- region proposals. L levels; cls[l] T [N,H,W,A], box[l] T [N,H,W,A*4]; an image'"'"'s
   // anchors are

@@ -60,6 +60,16 @@ Factory FindNnFactory(OpType type) {
       return MakeSubsample;
     case OpType::kSubsampleGrad:
       return MakeSubsampleGrad;
+    case OpType::kScaleChannels:
+      return MakeScaleChannels;
+    case OpType::kScaleChannelsGrad:
+      return MakeScaleChannelsGrad;
+    case OpType::kL2Norm:
+      return MakeL2Norm;
+    case OpType::kL2NormGrad:
+      return MakeL2NormGrad;
+    case OpType::kSoftmaxCrossEntropy:
+      return MakeSoftmaxCrossEntropy;
     default:
       return nullptr;
   }

@@ -285,6 +285,17 @@ class Builder {
   std::vector<int64_t> offsets_;                           // of each problem
 };
 
+// Keeps the first `limit` images.
+void Truncate(size_t limit, CocoDataset* dataset) {
+  if (limit == 0 || limit >= dataset->images.size()) return;
+  for (size_t i = limit; i < dataset->images.size(); ++i) {
+    dataset->image_index.erase(dataset->images[i].id);
+  }
+  dataset->images.resize(limit);
+  dataset->first.resize(limit + 1);
+  dataset->annotations.resize(static_cast<size_t>(dataset->first[limit]));
+}
+
 }  // namespace
 
 Policy ParsePolicy(const std::string& text, const std::string& where) {
@@ -301,6 +312,7 @@ CocoDataset LoadCoco(const std::filesystem::path& json, const CocoOptions& optio
   dataset.path = json.string();
   RawCoco raw = ParseCoco(json);
   Builder(raw, options, &dataset).Build();
+  Truncate(static_cast<size_t>(std::max(options.limit, 0)), &dataset);
   if (dataset.images.empty() && !raw.images.empty()) {
     throw UsageError({.what = "no image of the file can be used",
                       .where = dataset.path,

@@ -1,8 +1,9 @@
 #include "exp/data/from_config.h"
 
-#include <utility>
-#include <vector>
+#include <filesystem>
+#include <sstream>
 
+#include "exp/base/file.h"
 #include "exp/config/reader.h"
 
 namespace xp::data {
@@ -10,79 +11,121 @@ namespace {
 
 using config::Reader;
 
-int IntIn(const Reader& r, const char* path, int64_t fallback, int64_t low, int64_t high) {
-  int64_t value = r.Int(path, fallback);
+Reader Part(const Reader& config, const std::string& part) { return config.Child("data." + part); }
+
+// [1333, 800] or [[1333, 640], [1333, 800]].
+std::vector<ImageScale> ReadScales(const Reader& part) {
+  const config::Node* node = part.Raw("img_scale");
+  if (node == nullptr)
+    part.Bad("img_scale", "`img_scale` is missing", "[long side, short side], such as [1333, 800]");
+  auto bad = [&] {
+    part.Bad("img_scale", "`img_scale` is not a size", "[long side, short side] or a list of them");
+  };
+  auto one = [&](const config::Node& n) {
+    if (!n.IsList() || n.size() != 2 || !n[0].IsInt() || !n[1].IsInt()) bad();
+    for (const config::Node& side : n.items()) {
+      if (side.AsInt() < 1 || side.AsInt() > 65535)
+        part.Bad("img_scale", "a side is out of range", "1 .. 65535 pixels");
+    }
+    return ImageScale{static_cast<int>(n[0].AsInt()), static_cast<int>(n[1].AsInt())};
+  };
+  if (!node->IsList() || node->size() == 0) bad();
+  if (!(*node)[0].IsList()) return {one(*node)};
+  std::vector<ImageScale> scales;
+  for (const config::Node& n : node->items()) scales.push_back(one(n));
+  return scales;
+}
+
+int ReadInt(const Reader& reader, const char* key, int fallback, int low, int high) {
+  int64_t value = reader.Int(key, fallback);
   if (value < low || value > high) {
-    r.Bad(path, "is out of range",
-          "an int from " + std::to_string(low) + " to " + std::to_string(high));
+    reader.Bad(key, std::string("`") + key + "` is out of range",
+               std::to_string(low) + " .. " + std::to_string(high));
   }
   return static_cast<int>(value);
 }
 
-double Probability(const Reader& r, const char* path, double fallback) {
-  double value = r.Double(path, fallback);
-  if (!(value >= 0 && value <= 1)) r.Bad(path, "is no probability", "a number from 0 to 1");
+double ReadRatio(const Reader& reader, const char* key, double fallback) {
+  double value = reader.Double(key, fallback);
+  if (!(value >= 0 && value <= 1))
+    reader.Bad(key, std::string("`") + key + "` is out of range", "0 .. 1");
   return value;
 }
 
-// img_scale: [1333, 800], or a list of such pairs for multi-scale training.
-std::vector<ImageScale> ReadScales(const Reader& split) {
-  const config::Node* node = split.Raw("img_scale");
-  if (node == nullptr) return {{1333, 800}};
-  auto pair = [&](const config::Node& n) -> ImageScale {
-    bool fits = n.IsList() && n.size() == 2 && n[0].IsInt() && n[1].IsInt();
-    int64_t width = fits ? n[0].AsInt() : 0, height = fits ? n[1].AsInt() : 0;
-    if (width < 1 || height < 1 || width > 65500 || height > 65500) {
-      split.Bad("img_scale", "is no image size",
-                "[width, height] in pixels, or a list of such pairs");
-    }
-    return {static_cast<int>(width), static_cast<int>(height)};
-  };
-  if (node->IsList() && node->size() > 0 && (*node)[0].IsList()) {
-    std::vector<ImageScale> scales;
-    for (const config::Node& item : node->items()) scales.push_back(pair(item));
-    return scales;
+// Names, or one file with a name a line.
+std::vector<std::string> ReadClasses(const Reader& part) {
+  if (!part.Has("classes")) return {};
+  std::vector<std::string> names = part.Strings("classes");
+  if (names.size() != 1 || !std::filesystem::is_regular_file(names[0])) return names;
+  std::istringstream lines(ReadFile(names[0]));
+  names.clear();
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) names.push_back(line);
   }
-  return {pair(*node)};
+  return names;
 }
 
-LoaderOptions ReadOptions(const Reader& config, const Reader& split, bool training, uint64_t seed) {
-  LoaderOptions o;
-  o.img_prefix = split.String("img_prefix", "");
-  o.samples_per_gpu = IntIn(config, "data.samples_per_gpu", 2, 1, 65536);
-  o.workers = IntIn(config, "data.workers_per_gpu", 2, 1, 1024);
-  o.prefetch = IntIn(config, "data.prefetch", 3, 1, 1024);
-  o.seed = seed;
-  o.scales = ReadScales(split);
-  o.multiscale = split.Choice("multiscale_mode", {"value", "range"}, "value") == "range"
-                     ? MultiscaleMode::kRange
-                     : MultiscaleMode::kValue;
-  o.keep_ratio = split.Bool("keep_ratio", true);
-  o.size_divisor = IntIn(split, "size_divisor", 32, 1, 4096);
-  o.flip_ratio = Probability(split, "flip_ratio", 0);
-  o.vertical_flip_ratio = Probability(split, "vertical_flip_ratio", 0);
-  o.filter_empty_gt = split.Bool("filter_empty_gt", false);
-  o.min_image_side = IntIn(split, "min_image_side", 0, 0, 65500);
-  o.image_policy = ParsePolicy(split.String("image_policy", "strict"), split.Where("image_policy"));
-  o.shuffle = training;
-  std::string last = split.Choice("last_batch", {"smaller", "drop", "repeat"}, "smaller");
-  o.last_batch = last == "drop"     ? LastBatch::kDrop
-                 : last == "repeat" ? LastBatch::kRepeat
-                                    : LastBatch::kSmaller;
-  return o;
+LastBatch ReadLastBatch(const Reader& part) {
+  std::string text = part.Choice("last_batch", {"smaller", "drop", "repeat"}, "smaller");
+  return text == "smaller" ? LastBatch::kSmaller
+         : text == "drop"  ? LastBatch::kDrop
+                           : LastBatch::kRepeat;
 }
 
 }  // namespace
 
-std::unique_ptr<Loader> OpenLoader(const Reader& config, const std::string& split_name,
-                                   uint64_t seed) {
-  Reader split = config.Child("data." + split_name);
-  CocoOptions coco;
-  coco.classes = split.Strings("classes", {});
-  coco.policy = ParsePolicy(split.String("policy", "drop"), split.Where("policy"));
-  auto dataset = std::make_shared<const CocoDataset>(LoadCoco(split.String("ann_file"), coco));
-  return std::make_unique<Loader>(std::move(dataset),
-                                  ReadOptions(config, split, split_name == "train", seed));
+LoaderOptions ReadLoaderOptions(const Reader& config, const std::string& name, uint64_t seed) {
+  Reader data = config.Child("data"), part = Part(config, name);
+  bool train = name == "train";
+  LoaderOptions o;
+  o.seed = seed;
+  o.samples_per_gpu = ReadInt(data, "samples_per_gpu", 2, 1, 65536);
+  o.workers = std::max(1, ReadInt(data, "workers_per_gpu", 2, 0, 1024));
+  o.prefetch = ReadInt(data, "prefetch", 3, 1, 1024);
+  o.aspect_grouping = data.Bool("group_by_aspect", true);
+  o.shuffle = train;
+  o.img_prefix = part.String("img_prefix", "");
+  o.scales = ReadScales(part);
+  o.multiscale = part.Choice("multiscale_mode", {"value", "range"}, "value") == "range"
+                     ? MultiscaleMode::kRange
+                     : MultiscaleMode::kValue;
+  if (o.multiscale == MultiscaleMode::kRange && o.scales.size() != 2) {
+    part.Bad("multiscale_mode", "`multiscale_mode: range` needs two scales",
+             "`img_scale` with the two ends of the range");
+  }
+  o.range_steps = ReadInt(part, "range_steps", 4, 1, 64);
+  o.keep_ratio = part.Bool("keep_ratio", true);
+  o.rounding = part.Choice("size_rounding", {"floor", "nearest"}, "floor") == "floor"
+                   ? SizeRounding::kFloor
+                   : SizeRounding::kNearest;
+  o.size_divisor = ReadInt(part, "size_divisor", 32, 1, 4096);
+  o.flip_ratio = ReadRatio(part, "flip_ratio", train ? 0.5 : 0.0);
+  o.vertical_flip_ratio = ReadRatio(part, "vertical_flip_ratio", 0.0);
+  o.last_batch = ReadLastBatch(part);
+  o.filter_empty_gt = part.Bool("filter_empty_gt", train);
+  o.min_image_side = ReadInt(part, "min_size", 0, 0, 65535);
+  o.min_box_side = part.Double("min_box_size", 0.0);
+  o.image_policy = part.Choice("on_error", {"error", "skip"}, "error") == "error" ? Policy::kStrict
+                                                                                  : Policy::kDrop;
+  return o;
+}
+
+CocoDataset OpenDataset(const Reader& config, const std::string& name) {
+  Reader part = Part(config, name);
+  part.Choice("type", {"CocoDataset"}, "CocoDataset");
+  CocoOptions options;
+  options.classes = ReadClasses(part);
+  options.policy = ParsePolicy(part.Choice("policy", {"strict", "drop", "ignore"}, "drop"),
+                               part.Where("policy"));
+  options.limit = ReadInt(part, "limit", 0, 0, 1 << 30);
+  return LoadCoco(part.String("ann_file"), options);
+}
+
+std::unique_ptr<Loader> OpenLoader(const Reader& config, const std::string& part, uint64_t seed) {
+  LoaderOptions options = ReadLoaderOptions(config, part, seed);
+  return std::make_unique<Loader>(std::make_shared<CocoDataset>(OpenDataset(config, part)),
+                                  std::move(options));
 }
 
 }  // namespace xp::data

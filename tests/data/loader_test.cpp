@@ -333,7 +333,8 @@ TEST_CASE("the drawn set has these bytes on every machine") {
     hasher.Update(ReadFile(dir.path / name));
   CHECK(hasher.Digest().Hex() == "4fdce6f8118af77670ac38f798a4a845");
   RgbImage image = ReadJpeg((dir.path / "images/train_000002.jpg").string());
-  CHECK(HashBytes(image.pixels.data(), image.pixels.size()).Hex() == "830d2f4eb620661f5e9baa1118a84d81");
+  CHECK(HashBytes(image.pixels.data(), image.pixels.size()).Hex() ==
+        "830d2f4eb620661f5e9baa1118a84d81");
   CocoDataset val = LoadCoco(dir.path / "instances_val.json", {.policy = Policy::kStrict});
   CHECK(val.images.size() == 2);
   CHECK_THROWS_AS(DrawShapes(dir.path, {.images = 0}), Error);

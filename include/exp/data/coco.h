@@ -59,6 +59,7 @@ struct CocoOptions {
   // Names of the categories to use, in label order; empty: all, in file order.
   std::vector<std::string> classes;
   Policy policy = Policy::kDrop;
+  int limit = 0;  // only the first images of the file; 0: all
 };
 
 struct CocoDataset {

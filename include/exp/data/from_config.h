@@ -1,10 +1,15 @@
-// Opens a split of the config's `data` dict (mmdetection's key names; docs/data.md lists them all).
+// What a config says about data, as loader options: the one place of this module that knows config
+// keys.
+//
+// Read are `data.samples_per_gpu`, `data.workers_per_gpu`, `data.group_by_aspect` and, of the part
+// `data.train`, `data.val` or `data.test`, the keys that docs/data.md lists.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "exp/data/coco.h"
 #include "exp/data/loader.h"
 
 namespace xp::config {
@@ -13,10 +18,15 @@ class Reader;
 
 namespace xp::data {
 
-// `split`: "train" (shuffled, augmented) or "val", "test" (in order, as they are). Reads
-// data.<split>.*, data.samples_per_gpu and data.workers_per_gpu. Throws UsageError for what can't
-// be read or used.
-std::unique_ptr<Loader> OpenLoader(const config::Reader& config, const std::string& split,
+// `part`: "train", "val" or "test". Training shuffles, mirrors half of the images and leaves out
+// those without boxes unless told otherwise; the others keep every image as it is, in order.
+LoaderOptions ReadLoaderOptions(const config::Reader& config, const std::string& part,
+                                uint64_t seed);
+
+// The annotations that a part names. UsageError as LoadCoco throws.
+CocoDataset OpenDataset(const config::Reader& config, const std::string& part);
+
+std::unique_ptr<Loader> OpenLoader(const config::Reader& config, const std::string& part,
                                    uint64_t seed);
 
 }  // namespace xp::data

@@ -1,0 +1,105 @@
+#include "exp/data/from_config.h"
+
+#include "catch.h"
+#include "exp/base/error.h"
+#include "exp/config/load.h"
+#include "exp/config/reader.h"
+#include "exp/config/schema.h"
+#include "exp/data/shapes.h"
+#include "tests/data/support.h"
+
+using namespace xp;
+using namespace xp::data;
+using data::test::TempDir;
+
+namespace {
+
+config::Reader Read(const std::string& yaml) {
+  config::Resolved resolved = config::LoadText(yaml, "test.yaml");
+  CHECK(config::Validate(resolved.root).empty());
+  return config::Reader(resolved.root);
+}
+
+}  // namespace
+
+TEST_CASE("a config's data part becomes loader options") {
+  TempDir dir("config");
+  DrawShapes(dir.path, {.images = 5, .val = 3, .width = 64, .height = 64});
+  std::string classes = dir.Write("classes.txt", "square\r\ncircle\n");
+  std::string yaml = R"(
+data:
+  samples_per_gpu: 3
+  workers_per_gpu: 0
+  train:
+    ann_file: DIR/instances_train.json
+    img_prefix: DIR/images
+    classes: [triangle, circle]
+    img_scale: [[96, 64], [128, 96]]
+    multiscale_mode: range
+    range_steps: 2
+    size_rounding: nearest
+    vertical_flip_ratio: 0.25
+    last_batch: repeat
+    min_box_size: 1
+    on_error: skip
+    limit: 4
+  val:
+    ann_file: DIR/instances_val.json
+    img_prefix: DIR/images
+    classes: DIR/classes.txt
+    img_scale: [96, 64]
+)";
+  for (size_t at; (at = yaml.find("DIR")) != std::string::npos;)
+    yaml.replace(at, 3, dir.path.string());
+  config::Reader config = Read(yaml);
+  auto train = OpenLoader(config, "train", 5);
+  const LoaderOptions& o = train->options();
+  CHECK(o.seed == 5);
+  CHECK(o.samples_per_gpu == 3);
+  CHECK(o.workers == 1);
+  CHECK(o.scales == std::vector<ImageScale>{{96, 64}, {128, 96}});
+  CHECK(o.multiscale == MultiscaleMode::kRange);
+  CHECK(o.rounding == SizeRounding::kNearest);
+  CHECK(o.flip_ratio == 0.5);
+  CHECK(o.vertical_flip_ratio == 0.25);
+  CHECK(o.last_batch == LastBatch::kRepeat);
+  CHECK(o.min_box_side == 1);
+  CHECK(o.image_policy == Policy::kDrop);
+  CHECK(o.filter_empty_gt);
+  CHECK(o.shuffle);
+  CHECK(train->dataset().images.size() == 4);
+  CHECK(train->dataset().categories[0].name == "triangle");
+  auto val = OpenLoader(config, "val", 5);
+  CHECK(val->dataset().categories[0].name == "square");
+  CHECK(val->options().flip_ratio == 0);
+  CHECK_FALSE(val->options().filter_empty_gt);
+  CHECK_FALSE(val->options().shuffle);
+  CHECK(val->images() == 3);
+  CHECK(config.UnusedKeys().empty());
+}
+
+TEST_CASE("a mistake in a data part is named with its place") {
+  auto refused = [](const std::string& line, const std::string& message) {
+    INFO(line);
+    std::string yaml =
+        "data:\n  train:\n    ann_file: none.json\n    img_scale: [96, 64]\n    " + line + "\n";
+    if (line.starts_with("img_scale"))
+      yaml = "data:\n  train:\n    ann_file: none.json\n    " + line + "\n";
+    config::Resolved resolved = config::LoadText(yaml, "test.yaml");
+    CHECK_THROWS_WITH(OpenLoader(config::Reader(resolved.root), "train", 0),
+                      ContainsSubstring("test.yaml:") && ContainsSubstring(message));
+  };
+  refused("img_scale: [96]", "not a size");
+  refused("img_scale: 96", "not a size");
+  refused("img_scale: [0, 5]", "1 .. 65535");
+  refused("img_scale: [[96, 64], 3]", "not a size");
+  refused("multiscale_mode: range", "two scales");
+  refused("flip_ratio: 1.5", "0 .. 1");
+  refused("size_divisor: 0", "1 .. 4096");
+  refused("last_batch: half", "half");
+  refused("policy: lax", "lax");
+  config::Resolved none =
+      config::LoadText("data: {train: {ann_file: none.json, img_scale: [9, 9]}}", "test.yaml");
+  CHECK_THROWS_WITH(OpenLoader(config::Reader(none.root), "train", 0),
+                    ContainsSubstring("none.json"));
+}

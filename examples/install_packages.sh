@@ -15,6 +15,8 @@ packages=(
   libsqlite3-dev       # the store
   libxxhash-dev        # content hashes
   libjpeg-dev          # images: libjpeg-turbo on both systems
+  libpng-dev           # PNG
+  libwebp-dev          # WebP
   libdnnl-dev          # oneDNN: the CPU backend
 )
 if [ "${1:-}" = tests ]; then

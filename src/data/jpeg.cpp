@@ -14,12 +14,11 @@
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "src/data/exif.h"
+#include "src/data/png_webp.h"
 
 namespace xp::data {
 namespace {
 
-// Pillow's limit against decompression bombs.
-constexpr int64_t kMaxPixels = 178956970;
 // A progressive file with thousands of scans over a large image takes minutes; encoders write about
 // ten.
 constexpr int kMaxScans = 200;
@@ -178,11 +177,10 @@ bool ReadHeader(jpeg_decompress_struct* info, Context* context, std::span<const 
   if (bytes.empty()) {
     throw UsageError({.what = "the file is empty", .where = name, .expected = "a JPEG image"});
   }
-  throw UsageError(
-      {.what = fmt::format("can't be decoded as a JPEG: {}", context.message),
-       .where = name,
-       .expected = "a complete JPEG image",
-       .next = "replace the file, or leave such images out with the image policy `drop`"});
+  throw UsageError({.what = fmt::format("can't be decoded as a JPEG: {}", context.message),
+                    .where = name,
+                    .expected = "a complete JPEG image",
+                    .next = "replace the file, or leave such images out with `on_error: skip`"});
 }
 
 // jpeg_destroy after every outcome; info is zeroed before, so it may be called at any time.

@@ -7,7 +7,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
-#include "exp/data/jpeg.h"
+#include "exp/data/image_io.h"
 
 namespace xp::data {
 
@@ -33,26 +33,23 @@ void CollectBoxes(const CocoDataset& dataset, int image, Size size, double min_s
 void ReadImageOfSize(const std::string& path, Size expected, RgbImage* image) {
   std::string file = ReadFile(path);
   std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(file.data()), file.size());
-  JpegInfo info = ReadJpegInfo(bytes, path);
-  Size stored{info.width, info.height};
-  Size upright = info.orientation >= 5 ? Size{stored.height, stored.width} : stored;
-  JpegDecodeOptions options;
-  options.apply_orientation = expected == Size{} || upright == expected;
+  ImageInfo info = ReadImageInfo(bytes, path);
+  Size stored{info.width, info.height}, upright = info.upright();
   if (expected != Size{} && upright != expected && stored != expected) {
     throw UsageError(
         {.what = fmt::format("the image is {}x{} but the annotation file says {}x{}", upright.width,
                              upright.height, expected.width, expected.height),
          .where = path,
          .expected = "the image that was annotated",
-         .next = "correct the file, or leave such images out with the image policy `drop`"});
+         .next = "correct the file, or leave such images out with `on_error: skip`"});
   }
-  DecodeJpeg(bytes, path, options, image);
+  DecodeImage(bytes, path, expected == Size{} || upright == expected, image);
 }
 
 Size ReadImageSize(const std::string& path) {
   std::string file = ReadFile(path);
-  JpegInfo info = ReadJpegInfo({reinterpret_cast<const uint8_t*>(file.data()), file.size()}, path);
-  return info.orientation >= 5 ? Size{info.height, info.width} : Size{info.width, info.height};
+  return ReadImageInfo({reinterpret_cast<const uint8_t*>(file.data()), file.size()}, path)
+      .upright();
 }
 
 }  // namespace xp::data

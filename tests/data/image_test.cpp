@@ -7,6 +7,7 @@
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "exp/base/philox.h"
+#include "exp/data/image_io.h"
 #include "exp/data/jpeg.h"
 #include "exp/data/resize.h"
 #include "tests/data/support.h"
@@ -175,4 +176,59 @@ TEST_CASE("sizes are torchvision's and mmdetection's") {
   // mmcv.rescale_size((640, 480), (1333, 800)).
   CHECK(KeepRatioSize({640, 480}, {1333, 800}, SizeRounding::kNearest) == Size{1067, 800});
   CHECK(KeepRatioSize({5000, 1}, {100, 50}) == Size{99, 1});
+}
+
+TEST_CASE("PNG and WebP decode to what Pillow makes of them") {
+  for (const char* name : {"rgb.png", "palette.png", "alpha.png", "grey1.png", "grey16.png",
+                           "exif6.png", "lossy.webp", "lossless.webp", "exif6.webp"}) {
+    INFO(name);
+    std::string reference = name;
+    reference[reference.find('.')] = '_';
+    RgbImage image = ReadImage(data::test::Fixture(name));
+    RgbImage expected = ReadPpm(data::test::Fixture(reference + ".ppm"));
+    CHECK(image.width == expected.width);
+    CHECK(image.height == expected.height);
+    CHECK(image.pixels == expected.pixels);
+  }
+  std::string grey = ReadFile(data::test::Fixture("grey16.png"));
+  ImageInfo info = ReadImageInfo(Bytes(grey), "grey16");
+  CHECK(info.bit_depth == 16);
+  CHECK(info.channels == 1);
+  std::string turned = ReadFile(data::test::Fixture("exif6.webp"));
+  CHECK(ReadImageInfo(Bytes(turned), "exif6").upright() == Size{29, 37});
+}
+
+TEST_CASE("other formats, truncation and damage are errors that name the file") {
+  RgbImage image;
+  std::string gif = ReadFile(data::test::Fixture("plain.gif"));
+  CHECK_THROWS_WITH(DecodeImage(Bytes(gif), "x.jpg", true, &image),
+                    ContainsSubstring("x.jpg") && ContainsSubstring("GIF"));
+  std::string animated = ReadFile(data::test::Fixture("animated.webp"));
+  CHECK_THROWS_WITH(DecodeImage(Bytes(animated), "x.webp", true, &image),
+                    ContainsSubstring("animated"));
+  CHECK_THROWS_WITH(DecodeImage({}, "x.png", true, &image), ContainsSubstring("empty"));
+  RandomStream stream(4, RandomPurpose::kTest, 0, 0);
+  for (const char* name : {"rgb.png", "palette.png", "grey16.png", "exif6.png", "lossy.webp",
+                           "lossless.webp", "exif6.webp"}) {
+    std::string bytes = ReadFile(data::test::Fixture(name));
+    // A PNG ends with an empty chunk, a WebP with its padding or metadata: those pixels don't need.
+    size_t needed =
+        bytes.find("EXIF") != std::string::npos ? bytes.find("EXIF") - 8 : bytes.size() - 40;
+    for (size_t n = 0; n < needed; n += 3) {
+      std::string cut = bytes.substr(0, n);
+      INFO(name << " cut at " << n);
+      CHECK_THROWS_WITH(DecodeImage(Bytes(cut), "some/where", true, &image),
+                        ContainsSubstring("some/where"));
+    }
+    for (int i = 0; i < 200; ++i) {
+      std::string damaged = bytes;
+      for (int k = 0; k < 3; ++k)
+        damaged[stream.Below(static_cast<uint32_t>(bytes.size()))] =
+            static_cast<char>(stream.NextU32());
+      try {
+        DecodeImage(Bytes(damaged), name, true, &image);
+      } catch (const Error&) {
+      }
+    }
+  }
 }

@@ -14,6 +14,7 @@ packages=(
   libgit2-dev          # state of the code
   libsqlite3-dev       # the store
   libxxhash-dev        # content hashes
+  libzip-dev           # PyTorch's .pth files
   libjpeg-dev          # images: libjpeg-turbo on both systems
   libpng-dev           # PNG
   libwebp-dev          # WebP

@@ -1,10 +1,26 @@
+#include <algorithm>
+
+#include "exp/train/pth.h"
 #include "exp/train/safetensors.h"
 #include "exp/train/tensor_file.h"
+#include "src/train/pth_storage.h"
+#include "src/train/random_access.h"
 
 namespace xp::train {
 
 std::unique_ptr<TensorFile> OpenTensorFile(const std::filesystem::path& path) {
-  return OpenSafetensors(path);
+  std::string head(16, '\0');
+  {
+    RandomAccess file(path);
+    head.resize(std::min<uint64_t>(head.size(), file.size()));
+    file.ReadAt(0, head.data(), head.size());
+  }
+  // A safetensors file begins with a small number, then `{`; its own reader says what is wrong with
+  // the rest.
+  bool pth = LooksLikeZip(head) || LooksLikePickle(head) || path.extension() == ".pth" ||
+             path.extension() == ".pt";
+  bool safetensors = head.size() > 8 && head[8] == '{';
+  return pth && !safetensors ? OpenPth(path) : OpenSafetensors(path);
 }
 
 }  // namespace xp::train

@@ -1,0 +1,269 @@
+#include "exp/train/pth.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include "exp/base/error.h"
+#include "src/train/pickle.h"
+#include "src/train/pth_storage.h"
+
+namespace xp::train {
+namespace {
+
+using pickle::Document;
+using pickle::Kind;
+using pickle::Value;
+
+// Where a tensor lies in its storage, in elements.
+struct Layout {
+  std::string storage;
+  int64_t offset = 0;
+  std::vector<int64_t> strides;
+  bool contiguous = true;
+};
+
+// torch's storage classes, and torch.storage.UntypedStorage's dtypes in _rebuild_tensor_v3.
+std::optional<ElementType> StorageType(std::string_view name) {
+  static const std::map<std::string_view, ElementType> kTypes = {
+      {"torch.DoubleStorage", ElementType::kF64}, {"torch.FloatStorage", ElementType::kF32},
+      {"torch.HalfStorage", ElementType::kF16},   {"torch.BFloat16Storage", ElementType::kBF16},
+      {"torch.LongStorage", ElementType::kI64},   {"torch.IntStorage", ElementType::kI32},
+      {"torch.ShortStorage", ElementType::kI16},  {"torch.CharStorage", ElementType::kI8},
+      {"torch.ByteStorage", ElementType::kU8},    {"torch.BoolStorage", ElementType::kBool}};
+  for (std::string_view module :
+       {"torch.cuda.", "torch.storage."}) {  // saved from a GPU by old versions
+    if (name.starts_with(module))
+      return StorageType("torch." + std::string(name.substr(module.size())));
+  }
+  auto at = kTypes.find(name);
+  return at == kTypes.end() ? std::nullopt : std::optional(at->second);
+}
+
+// Reads tensors out of a pickled object.
+class StateDict {
+ public:
+  StateDict(const Document& document, std::string path) : doc_(document), path_(std::move(path)) {}
+
+  // The dict that holds tensors by name.
+  const Value& Locate() const {
+    const Value& root = doc_[doc_.root];
+    for (const char* key : {"state_dict", "model", "model_state_dict"}) {
+      const Value* inner = doc_.Find(root, key);
+      if (inner != nullptr && HasTensors(*inner)) return *inner;
+    }
+    if (HasTensors(root)) return root;
+    std::string_view function = doc_.Function(root);
+    throw UsageError({.what = function.empty() ? "holds no state dict"
+                                               : fmt::format("holds an object of `{}`", function),
+                      .where = path_,
+                      .expected = "a dict of tensors, or one under `state_dict` or `model`",
+                      .next = "save it with torch.save(model.state_dict(), path)"});
+  }
+
+  void ReadTensors(const Value& dict, std::vector<TensorInfo>* infos,
+                   std::map<std::string, Layout>* layouts) const {
+    for (const auto& [key, item] : dict.entries) {
+      const Value* tensor = AsTensor(doc_[item]);
+      if (tensor == nullptr || doc_[key].kind != Kind::kString) continue;
+      TensorInfo info;
+      info.name = doc_[key].text;
+      Layout layout = ReadLayout(*tensor, &info);
+      if (!layouts->emplace(info.name, std::move(layout)).second) {
+        throw Bad(info.name, "is there twice");
+      }
+      infos->push_back(std::move(info));
+    }
+  }
+
+  void ReadMetadata(std::map<std::string, std::string>* metadata) const {
+    for (const auto& [key, item] : doc_[doc_.root].entries) {
+      const Value& value = doc_[item];
+      if (doc_[key].kind != Kind::kString || value.text.size() > 1000) continue;
+      if (value.kind == Kind::kInt) (*metadata)[doc_[key].text] = std::to_string(value.integer);
+      if (value.kind == Kind::kFloat) (*metadata)[doc_[key].text] = fmt::format("{}", value.number);
+      if (value.kind == Kind::kString && IsPlainText(value.text))
+        (*metadata)[doc_[key].text] = value.text;
+    }
+  }
+
+ private:
+  Error Bad(const std::string& name, const std::string& what, std::string expected = {}) const {
+    return UsageError({.what = what,
+                       .where = fmt::format("{}: tensor `{}`", path_, name),
+                       .expected = std::move(expected),
+                       .next = "write the file again with torch.save(model.state_dict(), path)"});
+  }
+
+  static bool IsPlainText(const std::string& text) {
+    return std::all_of(text.begin(), text.end(),
+                       [](unsigned char c) { return c >= 0x20 && c < 0x7F; });
+  }
+
+  // The call that rebuilds a tensor; a Parameter wraps one.
+  const Value* AsTensor(const Value& value) const {
+    std::string_view function = doc_.Function(value);
+    if (function == "torch._utils._rebuild_parameter" ||
+        function == "torch._utils._rebuild_parameter_with_state") {
+      const Value& arguments = doc_[value.items[1]];
+      if (arguments.kind != Kind::kList || arguments.items.empty()) return nullptr;
+      const Value& inner = doc_[arguments.items[0]];
+      std::string_view made_by = doc_.Function(inner);
+      return made_by == "torch._utils._rebuild_tensor_v2" ||
+                     made_by == "torch._utils._rebuild_tensor"
+                 ? &inner
+                 : nullptr;
+    }
+    bool tensor =
+        function == "torch._utils._rebuild_tensor_v2" || function == "torch._utils._rebuild_tensor";
+    return tensor ? &value : nullptr;
+  }
+
+  bool HasTensors(const Value& dict) const {
+    if (dict.kind != Kind::kDict) return false;
+    return std::any_of(dict.entries.begin(), dict.entries.end(),
+                       [&](const auto& entry) { return AsTensor(doc_[entry.second]) != nullptr; });
+  }
+
+  std::vector<int64_t> Integers(const std::string& name, const Value& list) const {
+    std::vector<int64_t> values;
+    for (pickle::Ref item : list.items) {
+      if (doc_[item].kind != Kind::kInt || doc_[item].integer < 0)
+        throw Bad(name, "its size is no list of numbers");
+      values.push_back(doc_[item].integer);
+    }
+    return values;
+  }
+
+  // _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks)
+  Layout ReadLayout(const Value& call, TensorInfo* info) const {
+    const Value& arguments = doc_[call.items[1]];
+    if (arguments.kind != Kind::kList || arguments.items.size() < 4)
+      throw Bad(info->name, "is not described");
+    const Value& storage = doc_[arguments.items[0]];
+    const Value& offset = doc_[arguments.items[1]];
+    if (storage.kind != Kind::kPersistent || offset.kind != Kind::kInt || offset.integer < 0) {
+      throw Bad(info->name, "has no storage");
+    }
+    Layout layout;
+    layout.offset = offset.integer;
+    info->shape = Integers(info->name, doc_[arguments.items[2]]);
+    layout.strides = Integers(info->name, doc_[arguments.items[3]]);
+    int64_t length = ReadStorage(doc_[storage.items[0]], info, &layout);
+    CheckExtent(*info, &layout, length);
+    return layout;
+  }
+
+  // ('storage', storage class, key, location, number of elements); the older layout adds a view.
+  int64_t ReadStorage(const Value& id, TensorInfo* info, Layout* layout) const {
+    bool complete = id.kind == Kind::kList && id.items.size() >= 5;
+    if (!complete || doc_[id.items[2]].kind != Kind::kString ||
+        doc_[id.items[4]].kind != Kind::kInt) {
+      throw Bad(info->name, "its storage is not described");
+    }
+    if (id.items.size() > 5 && doc_[id.items[5]].kind != Kind::kNone) {
+      throw Bad(info->name, "its storage is a view of another one (PyTorch before 0.4)");
+    }
+    std::optional<ElementType> type = StorageType(doc_[id.items[1]].text);
+    if (!type) {
+      throw Bad(info->name, fmt::format("has the storage `{}`", doc_[id.items[1]].text),
+                "floats, integers or bools that are not quantised");
+    }
+    info->type = *type;
+    layout->storage = doc_[id.items[2]].text;
+    return doc_[id.items[4]].integer;
+  }
+
+  // The tensor must lie in its storage and must not repeat it: what is read stays below the file's
+  // size.
+  void CheckExtent(const TensorInfo& info, Layout* layout, int64_t storage_length) const {
+    if (layout->strides.size() != info.shape.size())
+      throw Bad(info.name, "size and stride differ in length");
+    int64_t count = 1, last = layout->offset, expected_stride = 1;
+    bool overflow = false, empty = false;
+    for (size_t i = info.shape.size(); i-- > 0;) {
+      int64_t size = info.shape[i], stride = layout->strides[i], reach = 0;
+      empty |= size == 0;
+      if (size > 1 && stride != expected_stride) layout->contiguous = false;
+      overflow |= __builtin_mul_overflow(count, size, &count);
+      overflow |=
+          __builtin_mul_overflow(expected_stride, std::max<int64_t>(size, 1), &expected_stride);
+      overflow |= __builtin_mul_overflow(std::max<int64_t>(size - 1, 0), stride, &reach);
+      overflow |= __builtin_add_overflow(last, reach, &last);
+    }
+    if (empty && !overflow) return;
+    if (overflow || last >= storage_length) {
+      throw Bad(info.name, fmt::format("{} leaves its storage of {} elements",
+                                       ShapeText(info.shape), storage_length));
+    }
+    if (count > storage_length) {
+      throw Bad(info.name, "is expanded: it shows elements of its storage several times",
+                "a tensor of its own");
+    }
+  }
+
+  const Document& doc_;
+  std::string path_;
+};
+
+class PthFile : public TensorFile {
+ public:
+  PthFile(const std::filesystem::path& path, std::unique_ptr<PthStorage> storage)
+      : storage_(std::move(storage)) {
+    path_ = path.string();
+    format_ = storage_->format();
+    StateDict state(storage_->document(), path_);
+    state.ReadTensors(state.Locate(), &tensors_, &layouts_);
+    state.ReadMetadata(&metadata_);
+    std::sort(tensors_.begin(), tensors_.end(),
+              [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+  }
+
+  std::vector<std::byte> Read(const TensorInfo& info) const override {
+    const Layout& layout = layouts_.at(info.name);
+    const size_t size = ElementSize(info.type);
+    if (info.elements() == 0) return {};
+    if (layout.contiguous) {
+      return storage_->Read(layout.storage, static_cast<uint64_t>(layout.offset) * size,
+                            info.bytes());
+    }
+    return Gather(info, layout, size);
+  }
+
+ private:
+  // A view that isn't contiguous: reads the part of the storage that it spans.
+  std::vector<std::byte> Gather(const TensorInfo& info, const Layout& layout, size_t size) const {
+    int64_t span = 1;
+    for (size_t i = 0; i < info.shape.size(); ++i) span += (info.shape[i] - 1) * layout.strides[i];
+    std::vector<std::byte> part =
+        storage_->Read(layout.storage, static_cast<uint64_t>(layout.offset) * size,
+                       static_cast<size_t>(span) * size);
+    std::vector<std::byte> out(info.bytes());
+    std::vector<int64_t> index(info.shape.size(), 0);
+    int64_t from = 0;
+    for (size_t to = 0; to < out.size(); to += size) {
+      std::memcpy(out.data() + to, part.data() + static_cast<size_t>(from) * size, size);
+      for (size_t d = index.size(); d-- > 0;) {
+        from += layout.strides[d];
+        if (++index[d] < info.shape[d]) break;
+        from -= layout.strides[d] * info.shape[d];
+        index[d] = 0;
+      }
+    }
+    return out;
+  }
+
+  std::unique_ptr<PthStorage> storage_;
+  std::map<std::string, Layout> layouts_;
+};
+
+}  // namespace
+
+std::unique_ptr<TensorFile> OpenPth(const std::filesystem::path& path) {
+  return std::make_unique<PthFile>(path, OpenPthStorage(path));
+}
+
+}  // namespace xp::train

@@ -1,0 +1,152 @@
+// torch.save before PyTorch 1.6 (and _use_new_zipfile_serialization=False): five pickles one after
+// another (magic number, protocol 1001, system, the object, the storages' keys), then each storage:
+// its number of elements as int64 and its bytes, in the order of the keys. Source:
+// torch/serialization.py, _legacy_load.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "exp/base/error.h"
+#include "src/train/pth_storage.h"
+#include "src/train/random_access.h"
+
+namespace xp::train {
+namespace {
+
+using pickle::Document;
+using pickle::Kind;
+using pickle::Value;
+
+constexpr std::string_view kMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19",
+                                  10);  // 0x1950a86a20f9469cfc6c
+
+class LegacyStorage : public PthStorage {
+ public:
+  explicit LegacyStorage(const std::filesystem::path& path) : file_(path) {
+    format_ = "pth (legacy)";
+    std::vector<std::byte> all = file_.ReadAt(0, file_.size());
+    std::string_view bytes(reinterpret_cast<const char*>(all.data()), all.size());
+    size_t at = 0;
+    Document magic = Next(bytes, &at);
+    if (magic[magic.root].text != kMagic) {
+      throw UsageError({.what = "is a pickle, but not one of torch.save",
+                        .where = file_.path(),
+                        .expected = "a file written by torch.save",
+                        .next = "write it again with torch.save(model.state_dict(), path)"});
+    }
+    Document protocol = Next(bytes, &at);
+    if (protocol[protocol.root].integer != 1001) throw Bad("its protocol is not 1001");
+    CheckSystem(Next(bytes, &at));
+    document_ = Next(bytes, &at);
+    Document keys = Next(bytes, &at);
+    PlaceStorages(keys, bytes, at);
+  }
+
+  std::vector<std::byte> Read(const std::string& key, uint64_t offset, size_t count) override {
+    auto place = places_.find(key);
+    if (place == places_.end()) throw Bad(fmt::format("has no storage {}", key));
+    if (offset > place->second.bytes || count > place->second.bytes - offset) {
+      throw Bad(fmt::format("storage {} has {} bytes, {} are needed", key, place->second.bytes,
+                            offset + count));
+    }
+    return file_.ReadAt(place->second.begin + offset, count);
+  }
+
+ private:
+  struct Place {
+    uint64_t begin = 0, bytes = 0;
+  };
+
+  Error Bad(const std::string& what) const {
+    return UsageError({.what = what,
+                       .where = file_.path(),
+                       .expected = "a file written by torch.save",
+                       .next = "the file is damaged; fetch or write it again"});
+  }
+
+  Document Next(std::string_view bytes, size_t* at) const {
+    Document document =
+        pickle::Parse(bytes.substr(*at), fmt::format("{} (pickle at byte {})", file_.path(), *at));
+    *at += document.end;
+    return document;
+  }
+
+  void CheckSystem(const Document& system) const {
+    const Value* little = system.Find(system[system.root], "little_endian");
+    if (little != nullptr && little->integer == 0) throw Bad("was written on a big-endian machine");
+  }
+
+  // Element sizes are known from where the object uses each storage.
+  std::map<std::string, uint64_t> ElementSizes() const {
+    static const std::map<std::string_view, uint64_t> kSizes = {
+        {"DoubleStorage", 8}, {"LongStorage", 8},     {"FloatStorage", 4}, {"IntStorage", 4},
+        {"HalfStorage", 2},   {"BFloat16Storage", 2}, {"ShortStorage", 2}, {"CharStorage", 1},
+        {"ByteStorage", 1},   {"BoolStorage", 1}};
+    std::map<std::string, uint64_t> sizes;
+    for (const Value& value : document_.values) {
+      if (value.kind != Kind::kPersistent) continue;
+      const Value& id = document_[value.items[0]];
+      if (id.kind != Kind::kList || id.items.size() < 5) continue;
+      std::string_view type = document_[id.items[1]].text;
+      auto size = kSizes.find(type.substr(type.rfind('.') + 1));
+      if (size != kSizes.end()) sizes[document_[id.items[2]].text] = size->second;
+    }
+    return sizes;
+  }
+
+  void PlaceStorages(const Document& keys, std::string_view bytes, size_t at) {
+    std::map<std::string, uint64_t> sizes = ElementSizes();
+    for (pickle::Ref ref : keys[keys.root].items) {
+      const std::string& key = keys[ref].text;
+      auto size = sizes.find(key);
+      if (size == sizes.end())
+        throw Bad(fmt::format("storage {} is of a type that is not read", key));
+      if (bytes.size() - at < 8) throw Bad("ends early");
+      uint64_t count = 0;
+      std::copy_n(bytes.data() + at, 8, reinterpret_cast<char*>(&count));
+      at += 8;
+      if (count > (bytes.size() - at) / size->second) {
+        throw Bad(fmt::format("storage {} has {} elements, but the file ends early", key, count));
+      }
+      places_[key] = {at, count * size->second};
+      at += count * size->second;
+    }
+  }
+
+  RandomAccess file_;
+  std::map<std::string, Place> places_;
+};
+
+}  // namespace
+
+bool LooksLikeZip(std::string_view head) {
+  return head.starts_with("PK\x03\x04") || head.starts_with("PK\x05\x06");
+}
+bool LooksLikePickle(std::string_view head) {
+  return head.size() > 1 && head[0] == '\x80' && head[1] <= 5;
+}
+
+std::unique_ptr<PthStorage> OpenLegacyStorage(const std::filesystem::path& path) {
+  return std::make_unique<LegacyStorage>(path);
+}
+
+std::unique_ptr<PthStorage> OpenPthStorage(const std::filesystem::path& path) {
+  std::string head(300, '\0');
+  {
+    RandomAccess file(path);
+    head.resize(std::min<uint64_t>(head.size(), file.size()));
+    file.ReadAt(0, head.data(), head.size());
+  }
+  if (LooksLikeZip(head)) return OpenZipStorage(path);
+  if (LooksLikePickle(head)) return OpenLegacyStorage(path);
+  bool tar = head.size() > 262 && head.substr(257, 5) == "ustar";
+  throw UsageError(
+      {.what = tar ? "is a tar archive, as PyTorch 0.1 wrote them" : "is not a file of torch.save",
+       .where = path.string(),
+       .expected = "a .pth file of PyTorch 0.4 or later",
+       .next =
+           tar ? "load it with an old PyTorch and save it again" : "see what it is with `file`"});
+}
+
+}  // namespace xp::train

@@ -42,6 +42,12 @@ XP_HOST_DEVICE inline uint32_t ScoreKey(float score) {
   return (bits & 0x80000000u) ? ~bits : bits | 0x80000000u;
 }
 
+// The score that a key was made from.
+XP_HOST_DEVICE inline float KeyScore(uint32_t key) {
+  if (key == 0) return BitsFloat(0x7fc00000u);
+  return BitsFloat((key & 0x80000000u) ? key & 0x7fffffffu : ~key);
+}
+
 // 2^n for n in [-126, 127].
 XP_HOST_DEVICE inline float PowerOfTwo(int n) {
   return BitsFloat(static_cast<uint32_t>(n + 127) << 23);

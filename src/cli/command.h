@@ -15,6 +15,7 @@ struct Context {
 };
 
 // keep-sorted
+void AddBenchCommand(CLI::App& app, Context& context);
 void AddConfigCommand(CLI::App& app, Context& context);
 void AddDataCommand(CLI::App& app, Context& context);
 

@@ -14,6 +14,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "exp " EXP_VERSION);
   xp::cli::Context context;
   context.argv.assign(argv, argv + argc);
+  xp::cli::AddBenchCommand(app, context);
   xp::cli::AddConfigCommand(app, context);
   xp::cli::AddDataCommand(app, context);
   try {

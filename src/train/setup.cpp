@@ -11,59 +11,24 @@
 #include "exp/graph/passes.h"
 #include "exp/train/checkpoint.h"
 #include "src/train/checkpoint_io.h"
+#include "src/train/device.h"
 
 namespace xp::train {
 namespace {
 
 using config::Reader;
-using graph::DType;
 using models::BatchShape;
-
-// "auto", "cpu", "cuda" or "cuda:N".
-bool WantsCuda(const std::string& device, int* index) {
-  if (device == "auto") {
-    *index = 0;
-    return graph::CudaDeviceCount(nullptr) > 0;
-  }
-  if (device == "cpu") return false;
-  if (device == "cuda") return true;
-  std::string number = device.starts_with("cuda:") ? device.substr(5) : "";
-  bool digits = !number.empty() && number.size() < 4 &&
-                number.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits) {
-    throw UsageError({.what = "`" + device + "` is no device",
-                      .where = "--device",
-                      .expected = "auto, cpu, cuda or cuda:N"});
-  }
-  *index = std::stoi(number);
-  return true;
-}
 
 void ChooseDevice(const Reader& config, const TrainOptions& options, const Warn& warn, Setup& s) {
   std::string precision = config.Choice("precision", {"fp32", "tf32", "bf16", "fp16"}, "fp32");
-  int index = 0;
-  if (!WantsCuda(options.device, &index)) {
-    s.backend = graph::CreateCpuBackend(options.threads);
-    s.compute = DType::kF32;
-    if (precision != "fp32" && precision != "tf32") {
-      warn("precision.cpu",
-           "precision " + precision + " needs a GPU: the CPU backend computes in fp32");
-    }
-    return;
+  OpenedDevice device =
+      OpenDevice({options.device, precision, options.threads, config.Bool("deterministic", true)});
+  s.backend = std::move(device.backend);
+  s.compute = device.compute;
+  if (device.precision_lowered) {
+    warn("precision.cpu",
+         "precision " + precision + " needs a GPU: the CPU backend computes in fp32");
   }
-  graph::CudaOptions cuda;
-  cuda.device = index;
-  cuda.tf32 = precision == "tf32";
-  cuda.deterministic = config.Bool("deterministic", true);
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (cache != nullptr && *cache != 0) {
-    cuda.plan_cache = std::string(cache) + "/exp/plans";
-  } else if (home != nullptr) {
-    cuda.plan_cache = std::string(home) + "/.cache/exp/plans";
-  }
-  s.backend = graph::CreateCudaBackend(cuda);
-  s.compute = precision == "bf16" ? DType::kBF16 : precision == "fp16" ? DType::kF16 : DType::kF32;
 }
 
 // mmdetection#4327, #2896, #8734: a head with another number of classes trains without a word, and

@@ -8,9 +8,9 @@ namespace xp {
 
 // Exit codes of the program (docs/errors.md): the kind of an error decides which one is used.
 enum class ErrorKind {
-  kJob = 1,        // the job itself failed: disk full, GPU lost, non-finite loss
-  kUsage = 2,      // the user can mend it: config, command line, data, a file that is missing
-  kDiverged = 3,   // `exp reproduce` found a difference
+  kJob = 1,       // the job itself failed: disk full, GPU lost, non-finite loss
+  kUsage = 2,     // the user can mend it: config, command line, data, a file that is missing
+  kDiverged = 3,  // `exp reproduce` found a difference
   kInterrupted = 130,
 };
 

@@ -1,4 +1,5 @@
-// Reading whole files, and writing them so that a reader sees the old or the new content, never half.
+// Reading whole files, and writing them so that a reader sees the old or the new content, never
+// half.
 #pragma once
 
 #include <filesystem>

@@ -1,9 +1,9 @@
 // Counter-based random numbers: Philox4x32-10.
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 //
-// A value is a pure function of (key, counter), so what a sample or an anchor draws doesn't depend on
-// which worker or GPU thread asks for it, or on how often others asked. The code is shared by the CPU
-// and by CUDA kernels.
+// A value is a pure function of (key, counter), so what a sample or an anchor draws doesn't depend
+// on which worker or GPU thread asks for it, or on how often others asked. The code is shared by
+// the CPU and by CUDA kernels.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct Philox4 {
 
 // What a random number is for; a part of the counter, so that streams never overlap.
 enum class RandomPurpose : uint32_t {
-  kInit = 1,         // parameter initialisation
-  kShuffle = 2,      // order of samples in an epoch
-  kAugment = 3,      // flips, scales, crops, colours
-  kRpnSample = 4,    // which anchors are sampled
-  kRoiSample = 5,    // which proposals are sampled
+  kInit = 1,       // parameter initialisation
+  kShuffle = 2,    // order of samples in an epoch
+  kAugment = 3,    // flips, scales, crops, colours
+  kRpnSample = 4,  // which anchors are sampled
+  kRoiSample = 5,  // which proposals are sampled
   kDropout = 6,
-  kSynthesize = 7,   // drawn data sets
+  kSynthesize = 7,  // drawn data sets
   kTest = 99,
 };
 

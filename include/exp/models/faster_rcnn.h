@@ -13,7 +13,7 @@ struct FasterRcnnOptions {
   int neck_channels = 256;
   bool neck_xavier = false;  // mmdetection; else kaiming_uniform(a = 1)
   std::vector<std::vector<float>> anchor_sizes = {{32}, {64}, {128}, {256}, {512}};  // a level
-  std::vector<float> anchor_ratios = {0.5f, 1, 2};            // height / width
+  std::vector<float> anchor_ratios = {0.5f, 1, 2};  // height / width
   bool round_anchors = true;
   graph::RpnTargetAttrs rpn_targets;  // levels are filled in by the model
   float rpn_beta = 1.0f / 9;

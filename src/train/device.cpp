@@ -1,0 +1,61 @@
+#include "src/train/device.h"
+
+#include <cstdlib>
+
+#include "exp/base/error.h"
+
+namespace xp::train {
+namespace {
+
+using graph::DType;
+
+// Whether `device` means a GPU, and which.
+bool WantsCuda(const std::string& device, int* index) {
+  *index = 0;
+  if (device == "auto") return graph::CudaDeviceCount(nullptr) > 0;
+  if (device == "cpu") return false;
+  if (device == "cuda") return true;
+  std::string number = device.starts_with("cuda:") ? device.substr(5) : "";
+  bool digits = !number.empty() && number.size() < 4 &&
+                number.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits) {
+    throw UsageError({.what = "`" + device + "` is no device",
+                      .where = "--device",
+                      .expected = "auto, cpu, cuda or cuda:N"});
+  }
+  *index = std::stoi(number);
+  return true;
+}
+
+// Beside other programs' caches; empty when there is no home.
+std::string PlanCacheFolder() {
+  for (const char* name : {"XDG_CACHE_HOME", "HOME"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == 0) continue;
+    return std::string(value) + (name[0] == 'X' ? "/exp/plans" : "/.cache/exp/plans");
+  }
+  return "";
+}
+
+}  // namespace
+
+OpenedDevice OpenDevice(const DeviceRequest& r) {
+  OpenedDevice opened;
+  bool half = r.precision == "bf16" || r.precision == "fp16";
+  int index = 0;
+  if (!WantsCuda(r.device, &index)) {
+    opened.backend = graph::CreateCpuBackend(r.threads);
+    opened.precision_lowered = half;
+    return opened;
+  }
+  graph::CudaOptions cuda;
+  cuda.device = index;
+  cuda.tf32 = r.precision == "tf32";
+  cuda.deterministic = r.deterministic;
+  cuda.plan_cache = PlanCacheFolder();
+  opened.backend = graph::CreateCudaBackend(cuda);
+  if (half) opened.compute = r.precision == "bf16" ? DType::kBF16 : DType::kF16;
+  return opened;
+}
+
+}  // namespace xp::train

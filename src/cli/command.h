@@ -18,5 +18,6 @@ struct Context {
 void AddBenchCommand(CLI::App& app, Context& context);
 void AddConfigCommand(CLI::App& app, Context& context);
 void AddDataCommand(CLI::App& app, Context& context);
+void AddWeightsCommand(CLI::App& app, Context& context);
 
 }  // namespace xp::cli

@@ -17,6 +17,7 @@ int Main(int argc, char** argv) {
   xp::cli::AddBenchCommand(app, context);
   xp::cli::AddConfigCommand(app, context);
   xp::cli::AddDataCommand(app, context);
+  xp::cli::AddWeightsCommand(app, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

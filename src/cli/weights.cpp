@@ -1,0 +1,203 @@
+// `exp weights`: what is in a file of weights, and files of other programs made ours (or theirs).
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "exp/base/error.h"
+#include "exp/train/safetensors.h"
+#include "exp/train/tensor_file.h"
+#include "exp/train/weight_names.h"
+#include "src/cli/command.h"
+
+namespace xp::cli {
+namespace {
+
+using train::ElementType;
+using train::NameStyle;
+using train::TensorFile;
+using train::TensorInfo;
+
+struct ShowOptions {
+  std::string file, filter;
+  bool json = false;
+};
+
+struct ConvertOptions {
+  std::string in, out;
+  std::string from = "auto", to = "torchvision", background = "first", dtype = "same";
+  bool backbone = false, ema = false;
+};
+
+NameStyle ParseStyle(const std::string& name) {
+  for (NameStyle style : {NameStyle::kTorchvision, NameStyle::kMmdetection, NameStyle::kTimm}) {
+    if (name == train::NameStyleName(style)) return style;
+  }
+  throw UsageError({.what = fmt::format("there is no naming `{}`", name),
+                    .expected = "torchvision, mmdetection or timm"});
+}
+
+std::vector<const TensorInfo*> Chosen(const TensorFile& file, const ShowOptions& options) {
+  std::vector<const TensorInfo*> chosen;
+  for (const TensorInfo& tensor : file.tensors()) {
+    bool matches =
+        options.filter.empty() || fnmatch(options.filter.c_str(), tensor.name.c_str(), 0) == 0;
+    if (matches) chosen.push_back(&tensor);
+  }
+  return chosen;
+}
+
+void PrintJson(const TensorFile& file, const std::vector<const TensorInfo*>& tensors) {
+  nlohmann::ordered_json out = {{"path", file.path()},
+                                {"format", file.format()},
+                                {"naming", train::NameStyleName(train::GuessStyle(file))},
+                                {"metadata", file.metadata()},
+                                {"tensors", nlohmann::ordered_json::array()}};
+  for (const TensorInfo* t : tensors) {
+    out["tensors"].push_back({{"name", t->name},
+                              {"dtype", train::ElementName(t->type)},
+                              {"shape", t->shape},
+                              {"bytes", t->bytes()}});
+  }
+  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void Show(const ShowOptions& options) {
+  std::unique_ptr<TensorFile> file = train::OpenTensorFile(options.file);
+  std::vector<const TensorInfo*> tensors = Chosen(*file, options);
+  if (options.json) return PrintJson(*file, tensors);
+  fmt::print("{}: {}, {} tensors, {} names\n", file->path(), file->format(), file->tensors().size(),
+             train::NameStyleName(train::GuessStyle(*file)));
+  for (const auto& [key, value] : file->metadata()) fmt::print("  {} = {}\n", key, value);
+  size_t width = 4;
+  for (const TensorInfo* t : tensors) width = std::max(width, t->name.size());
+  int64_t elements = 0;
+  size_t bytes = 0;
+  for (const TensorInfo* t : tensors) {
+    fmt::print("{:<{}}  {:<4}  {}\n", t->name, width, train::ElementName(t->type),
+               train::ShapeText(t->shape));
+    elements += t->elements();
+    bytes += t->bytes();
+  }
+  fmt::print("{} elements, {:.1f} MB{}\n", elements, static_cast<double>(bytes) / 1e6,
+             options.filter.empty() ? "" : " in what was shown");
+}
+
+// Which tensors are the model's weights, and under which name: a checkpoint also has the
+// optimizer's.
+std::string ModelName(const TensorInfo& tensor, bool ema) {
+  if (tensor.name.starts_with("ema.")) return ema ? tensor.name.substr(4) : "";
+  return tensor.name.starts_with("optimizer.") ? "" : tensor.name;
+}
+
+ElementType TargetType(const TensorInfo& tensor, const std::string& dtype) {
+  if (dtype == "same" || !train::IsFloat(tensor.type)) return tensor.type;
+  return dtype == "fp32"   ? ElementType::kF32
+         : dtype == "fp16" ? ElementType::kF16
+                           : ElementType::kBF16;
+}
+
+std::vector<std::byte> ReadAs(const TensorFile& file, const TensorInfo& tensor, ElementType type) {
+  if (type == tensor.type) return file.Read(tensor);
+  std::vector<float> values = file.ReadFloats(tensor.name);
+  std::vector<std::byte> bytes(values.size() * train::ElementSize(type));
+  train::FromFloats(type, values.data(), values.size(), bytes.data());
+  return bytes;
+}
+
+std::map<std::string, std::string> KeptMetadata(const TensorFile& file) {
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, value] : file.metadata()) {
+    // What says where the weights came from stays; what would make it a checkpoint goes.
+    bool kept =
+        key == "exp.run" || key == "exp.config" || key == "exp.epoch" || key == "exp.background";
+    if (kept || !key.starts_with("exp.")) metadata[key] = value;
+  }
+  metadata["format"] = "pt";  // what Python's safetensors readers ask for
+  return metadata;
+}
+
+void Convert(const ConvertOptions& options) {
+  train::RenameOptions rename;
+  if (options.from != "auto") rename.from = ParseStyle(options.from);
+  rename.to = ParseStyle(options.to);
+  rename.background =
+      options.background == "last" ? train::Background::kLast : train::Background::kFirst;
+  rename.as_backbone = options.backbone;
+  std::unique_ptr<TensorFile> file = train::Rename(train::OpenTensorFile(options.in), rename);
+
+  std::map<std::string, const TensorInfo*> chosen;  // averages take the place of the weights
+  for (const TensorInfo& tensor : file->tensors()) {
+    std::string name = ModelName(tensor, options.ema);
+    bool average = tensor.name.starts_with("ema.");
+    if (!name.empty() && (average || !chosen.contains(name))) chosen[name] = &tensor;
+  }
+  if (chosen.empty()) {
+    throw UsageError(
+        {.what = "has no weight with a name that is known",
+         .where = options.in,
+         .next = "see the names with `exp weights show`, and say with --from how they are meant"});
+  }
+  std::vector<std::vector<std::byte>> data;
+  std::vector<train::TensorView> views;
+  for (const auto& [name, tensor] : chosen) {
+    TensorInfo info = *tensor;
+    info.name = name;
+    info.type = TargetType(*tensor, options.dtype);
+    data.push_back(ReadAs(*file, *tensor, info.type));
+    views.push_back({std::move(info), data.back().data()});
+  }
+  Hash128 hash = train::WriteSafetensors(options.out, views, KeptMetadata(*file));
+  fmt::print("{}: {} tensors, {}\n", options.out, views.size(), hash.Hex());
+}
+
+void AddShow(CLI::App& weights) {
+  auto options = std::make_shared<ShowOptions>();
+  CLI::App* command = weights.add_subcommand("show", "list the tensors and the metadata of a file");
+  command->add_option("file", options->file, ".safetensors or .pth")->required();
+  command->add_option("--filter", options->filter, "only names that match, * and ? allowed");
+  command->add_flag("--json", options->json, "as JSON: path, format, naming, metadata, tensors");
+  command->callback([options] { Show(*options); });
+  command->footer(
+      "Example:\n  exp weights show work_dirs/bccd/epoch_12.safetensors --filter 'rpn.*'");
+}
+
+void AddConvert(CLI::App& weights) {
+  auto options = std::make_shared<ConvertOptions>();
+  CLI::App* command =
+      weights.add_subcommand("convert", "write weights as safetensors, under other names");
+  command->add_option("in", options->in, ".safetensors or .pth (read without executing anything)")
+      ->required();
+  command->add_option("out", options->out, "the .safetensors file to write")->required();
+  command->add_option("--from", options->from, "how IN names its weights (default: found out)")
+      ->check(CLI::IsMember({"auto", "torchvision", "mmdetection", "timm"}));
+  command->add_option("--to", options->to, "how OUT names them")
+      ->check(CLI::IsMember({"torchvision", "mmdetection", "timm"}))
+      ->capture_default_str();
+  command->add_option("--background", options->background, "where OUT's box head has background")
+      ->check(CLI::IsMember({"first", "last"}))
+      ->capture_default_str();
+  command->add_option("--dtype", options->dtype, "element type of OUT's floats")
+      ->check(CLI::IsMember({"same", "fp32", "fp16", "bf16"}))
+      ->capture_default_str();
+  command->add_flag("--backbone", options->backbone,
+                    "a classifier's weights, as a detector's backbone");
+  command->add_flag("--ema", options->ema,
+                    "a checkpoint's averaged weights instead of the last ones");
+  command->callback([options] { Convert(*options); });
+  command->footer(
+      "Example:\n  exp weights convert faster_rcnn_r50_fpn_1x_coco.pth weights.safetensors\n"
+      "  exp weights convert resnet50-0676ba61.pth r50.safetensors --backbone");
+}
+
+}  // namespace
+
+void AddWeightsCommand(CLI::App& app, Context&) {
+  CLI::App* weights = app.add_subcommand("weights", "look into files of weights, and convert them");
+  weights->require_subcommand(1);
+  AddShow(*weights);
+  AddConvert(*weights);
+}
+
+}  // namespace xp::cli

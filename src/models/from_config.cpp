@@ -7,6 +7,7 @@
 #include "exp/models/classifier.h"
 #include "exp/models/faster_rcnn.h"
 #include "exp/models/model.h"
+#include "exp/models/ssd.h"
 
 namespace xp::models {
 namespace {
@@ -158,7 +159,8 @@ void ReadRoiHead(const Reader& model, FasterRcnnOptions& o) {
     o.roi_align.output = PositiveInt(roi, "output_size", 7);
     o.roi_align.sampling_ratio = static_cast<int>(roi.Int("sampling_ratio", 2));
     o.roi_align.aligned = roi.Bool("aligned", false);
-    // mmdetection: boxes below finest_scale go to the first level; torchvision: 224 pixels to level 4.
+    // mmdetection: boxes below finest_scale go to the first level; torchvision: 224 pixels to
+    // level 4.
     o.roi_align.canonical_size = 4 * PositiveInt(roi, "finest_scale", 56);
   }
   if (model.Has("train_cfg.rcnn.assigner"))
@@ -204,10 +206,32 @@ std::unique_ptr<Model> ReadClassifier(const Reader& model) {
   return MakeClassifier(o);
 }
 
+std::unique_ptr<Model> ReadSsd(const Reader& model) {
+  SsdOptions o;
+  ReadNormalize(model, o.normalize);
+  if (model.Has("backbone")) model.Child("backbone").Choice("type", {"SSDVGG"}, "SSDVGG");
+  Reader head = model.Child("bbox_head");
+  o.num_classes = PositiveInt(head, "num_classes", head.Int("num_classes"));
+  if (head.Has("bbox_coder")) ReadCoder(head.Child("bbox_coder"), o.head.coder);
+  if (model.Has("train_cfg.assigner"))
+    ReadMatcher(model.Child("train_cfg.assigner"), o.head.matcher);
+  o.head.negative_ratio = Float(model, "train_cfg.neg_pos_ratio", o.head.negative_ratio);
+  o.head.beta = Float(model, "train_cfg.smoothl1_beta", o.head.beta);
+  if (model.Has("test_cfg")) {
+    Reader test = model.Child("test_cfg");
+    o.head.min_score = Float(test, "score_thr", o.head.min_score);
+    o.head.nms_iou = Float(test, "nms.iou_threshold", o.head.nms_iou);
+    o.head.candidates = PositiveInt(test, "nms_pre", o.head.candidates);
+    o.head.max_detections = PositiveInt(test, "max_per_img", o.head.max_detections);
+  }
+  return MakeSsd300(o);
+}
+
 }  // namespace
 
 std::unique_ptr<Model> CreateModel(const Reader& model) {
-  std::string type = model.Choice("type", {"FasterRCNN", "ImageClassifier"});
+  std::string type = model.Choice("type", {"FasterRCNN", "SSD300", "ImageClassifier"});
+  if (type == "SSD300") return ReadSsd(model);
   return type == "FasterRCNN" ? ReadFasterRcnn(model) : ReadClassifier(model);
 }
 

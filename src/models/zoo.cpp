@@ -3,6 +3,7 @@
 #include "exp/base/error.h"
 #include "exp/models/classifier.h"
 #include "exp/models/faster_rcnn.h"
+#include "exp/models/ssd.h"
 
 namespace xp::models {
 
@@ -15,6 +16,7 @@ const std::vector<ZooEntry>& Zoo() {
       {"resnext101_32x4d", 224, 224, 0},
       {"se_resnext101_32x4d", 224, 224, 0},
       {"fasterrcnn_resnet50_fpn", 800, 1344, 8},
+      {"ssd300_vgg16", 300, 300, 8},
   };
   return entries;
 }
@@ -31,6 +33,11 @@ const ZooEntry& FindInZoo(const std::string& name) {
 std::unique_ptr<Model> CreateFromZoo(const std::string& name) {
   FindInZoo(name);
   if (name.starts_with("fasterrcnn")) return MakeFasterRcnn(TorchvisionFasterRcnn(50, 90));
+  if (name.starts_with("ssd300")) {
+    SsdOptions ssd;
+    ssd.num_classes = 90;
+    return MakeSsd300(ssd);
+  }
   ClassifierOptions o;
   o.backbone.depth = name.find("101") != std::string::npos  ? 101
                      : name.find("18") != std::string::npos ? 18

@@ -1,69 +1,80 @@
-#include <algorithm>
-
+// One pass over dy: each block sums its part of the rows, the last block of a tile of channels adds
+// the parts (column_sums.cuh).
 #include "kernels/bias_grad.h"
-#include "kernels/elements.cuh"
+
+#include "kernels/column_sums.cuh"
 
 namespace xp::kernels {
 namespace {
 
-constexpr int kLanes = 32;      // channels a block handles, one a lane
-constexpr int kRowsAtOnce = 8;  // rows a block reads at a time
-constexpr int kRowsAPart = 512;
-constexpr int64_t kMaxParts = 512;
+// Rows that a thread keeps in flight.
+template <typename T, int V>
+inline constexpr int kUnroll = V == 1 || sizeof(T) == 2 ? 4 : 2;
 
-int64_t Parts(int64_t rows) {
-  return std::clamp<int64_t>((rows + kRowsAPart - 1) / kRowsAPart, 1, kMaxParts);
-}
-
-// Block (x, y): 32 channels, one part of the rows.
-template <typename T>
-__global__ void SumPart(const T* dy, float* partial, int64_t rows, int64_t channels,
-                        int64_t rows_a_part) {
-  __shared__ float sums[kRowsAtOnce][kLanes];
-  int64_t channel = static_cast<int64_t>(blockIdx.x) * kLanes + threadIdx.x;
-  int64_t begin = static_cast<int64_t>(blockIdx.y) * rows_a_part;
-  int64_t end = min(begin + rows_a_part, rows);
-  float sum = 0;
-  if (channel < channels) {
-    for (int64_t row = begin + threadIdx.y; row < end; row += kRowsAtOnce) {
-      sum += ToFloat(dy[row * channels + channel]);
-    }
+template <typename T, int V>
+__global__ void __launch_bounds__(kColumnThreads, 2)
+    SumRows(const T* dy, float* db, const __grid_constant__ Columns m, float* partial,
+            unsigned* counters) {
+  constexpr int kRows = kUnroll<T, V>;
+  __shared__ float scratch[kColumnScratch<V, 1>];
+  const int channel = ThreadChannel<V>();
+  float sum[V] = {};
+  if (channel < m.channels) {
+    auto add = [&](const Raw<V, T>& raw) {
+      float v[V];
+      Unpack(raw, v);
+#pragma unroll
+      for (int c = 0; c < V; ++c) sum[c] += v[c];
+    };
+    const int64_t stride = static_cast<int64_t>(blockDim.y) * m.channels;
+    ForSpans<kRows>(m, [&](int64_t row, bool whole) {
+      const T* from = dy + row * m.channels + channel;
+      if (whole) {
+        Raw<V, T> raw[kRows];
+#pragma unroll
+        for (int u = 0; u < kRows; ++u) raw[u] = LoadRaw<V>(from + u * stride);
+#pragma unroll
+        for (int u = 0; u < kRows; ++u) add(raw[u]);
+      } else {
+        for (; row < m.rows; row += blockDim.y, from += stride) add(LoadRaw<V>(from));
+      }
+    });
   }
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || channel >= channels) return;
-  for (int i = 1; i < kRowsAtOnce; ++i) sum += sums[i][threadIdx.x];
-  partial[blockIdx.y * channels + channel] = sum;
+  AddRowLanes(sum, scratch);
+  WritePartial<V, 1>(partial, m.parts, sum);
+  if (!LastOfTile(counters, m.parts)) return;
+  AddParts<V, 1>(
+      partial, m, scratch,
+      [](int, int, const float(&value)[1], float(&total)[1]) { total[0] += value[0]; },
+      [&](int c, const float(&total)[1]) { db[c] = total[0]; });
 }
 
-__global__ void AddParts(const float* partial, float* db, int64_t parts, int64_t channels) {
-  int64_t channel = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (channel >= channels) return;
-  float sum = 0;
-  for (int64_t i = 0; i < parts; ++i) sum += partial[i * channels + channel];
-  db[channel] = sum;
+__global__ void Zero(float* db, int channels) {
+  const int c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (c < channels) db[c] = 0;
 }
 
 }  // namespace
 
-size_t BiasGradScratch(int64_t rows, int64_t channels) {
-  return static_cast<size_t>(Parts(rows) * channels) * sizeof(float);
+ColumnPlan PlanBiasGrad(int64_t rows, int channels, ElementType type, int multiprocessors) {
+  int unroll = 0;
+  DispatchVector(type, channels, [&](auto zero, auto vector) {
+    unroll = kUnroll<decltype(zero), decltype(vector)::value>;
+  });
+  return PlanColumns(rows, channels, unroll, multiprocessors);
 }
 
-void BiasGrad(const void* dy, float* db, void* scratch, int64_t rows, int64_t channels,
+void BiasGrad(const void* dy, float* db, const ColumnPlan& plan, void* scratch, unsigned* counters,
               ElementType type, cudaStream_t stream) {
-  auto* partial = static_cast<float*>(scratch);
-  int64_t parts = Parts(rows);
-  int64_t rows_a_part = (rows + parts - 1) / parts;
-  dim3 grid(static_cast<unsigned>((channels + kLanes - 1) / kLanes), static_cast<unsigned>(parts));
-  Dispatch(type, [&](auto zero) {
+  if (plan.rows == 0) {
+    Zero<<<CeilDiv(plan.channels, 256), 256, 0, stream>>>(db, plan.channels);
+    return;
+  }
+  DispatchVector(type, plan.channels, [&](auto zero, auto vector) {
     using T = decltype(zero);
-    SumPart<T><<<grid, dim3(kLanes, kRowsAtOnce), 0, stream>>>(static_cast<const T*>(dy), partial,
-                                                               rows, channels, rows_a_part);
+    SumRows<T, decltype(vector)::value><<<ColumnGrid(plan), ColumnBlock(plan), 0, stream>>>(
+        static_cast<const T*>(dy), db, AsColumns(plan), static_cast<float*>(scratch), counters);
   });
-  constexpr int kThreads = 128;
-  AddParts<<<static_cast<unsigned>((channels + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-      partial, db, parts, channels);
 }
 
 }  // namespace xp::kernels

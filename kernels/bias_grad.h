@@ -6,16 +6,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/column_plan.h"
 #include "kernels/element_type.h"
 
 namespace xp::kernels {
 
-// Bytes of scratch that BiasGrad needs for a shape.
-size_t BiasGradScratch(int64_t rows, int64_t channels);
+ColumnPlan PlanBiasGrad(int64_t rows, int channels, ElementType type, int multiprocessors);
+// Bytes of scratch, and how many counters (u32, 0 at first; they are 0 again after each run).
+inline size_t BiasGradScratch(const ColumnPlan& plan) { return plan.PartialBytes(1); }
+inline int BiasGradCounters(const ColumnPlan& plan) { return plan.tiles; }
 
-// db f32 [channels] = sum of dy [rows, channels] over rows. The rows are split into a number of
-// parts that depends on the shape only; parts are added in order: same bits every time.
-void BiasGrad(const void* dy, float* db, void* scratch, int64_t rows, int64_t channels,
+// db f32 [channels] = sum of dy [rows, channels] over rows; the plan fixes the order of additions.
+void BiasGrad(const void* dy, float* db, const ColumnPlan& plan, void* scratch, unsigned* counters,
               ElementType type, cudaStream_t stream);
 
 }  // namespace xp::kernels

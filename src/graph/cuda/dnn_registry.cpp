@@ -1,9 +1,5 @@
-// Makes the kernels of convolutions, products and bias gradients.
-#include "exp/base/error.h"
-#include "kernels/bias_grad.h"
-#include "src/graph/cuda/check.h"
+// Makes the kernels of convolutions and products.
 #include "src/graph/cuda/dnn.h"
-#include "src/graph/cuda/element_type.h"
 #include "src/graph/cuda/kernel.h"
 
 namespace xp::graph::cuda {
@@ -37,26 +33,6 @@ class ConvKernel : public Kernel {
   std::shared_ptr<ConvPlan> plan_;
 };
 
-class BiasGradKernel : public Kernel {
- public:
-  BiasGradKernel(cudaStream_t stream, const Tensor& dy)
-      : stream_(stream),
-        channels_(dy.shape.back()),
-        rows_(dy.elements() / channels_),
-        type_(ElementTypeOf(dy.dtype)) {}
-  size_t WorkspaceBytes() const override { return kernels::BiasGradScratch(rows_, channels_); }
-  void Run(const KernelArgs& args) override {
-    kernels::BiasGrad(args.in[0], args.Out<float>(0), args.workspace, rows_, channels_, type_,
-                      stream_);
-    CheckLaunch("BiasGrad");
-  }
-
- private:
-  cudaStream_t stream_;
-  int64_t channels_, rows_;
-  kernels::ElementType type_;
-};
-
 }  // namespace
 
 std::unique_ptr<Kernel> MakeDnnKernel(Context& context, const Graph& g, const Op& op) {
@@ -70,8 +46,6 @@ std::unique_ptr<Kernel> MakeDnnKernel(Context& context, const Graph& g, const Op
       ConvProblem problem = ProblemOf(g, op, context.options.tf32, context.options.deterministic);
       return std::make_unique<ConvKernel>(problem.kind, context.dnn->Plan(problem));
     }
-    case OpType::kBiasGrad:
-      return std::make_unique<BiasGradKernel>(context.stream, g.tensor(op.inputs[0]));
     default:
       return nullptr;
   }

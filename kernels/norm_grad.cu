@@ -1,0 +1,258 @@
+// With g = dy where the mask's bit is set (else 0) and h = (x - mean) * invstd:
+//   dbias = sum g, dscale = sum g * h,
+//   dx = scale * invstd * (g - dbias / rows - h * dscale / rows)    batch statistics
+//   dx = scale * invstd * g                                         fixed ones
+// Pass 1 (Sums) reads dy, x and the mask; its last block a tile of channels also writes what pass 2
+// needs: dx = a * g + b * x + c. Pass 2 (Apply) reads them again, last rows first, which are still
+// in the L2 cache, and writes dx and dresidual. Bytes moved: 5 to 6 times the elements. With fixed
+// statistics dx doesn't wait for the sums: one pass does all, 2 to 4 times the elements.
+#include "kernels/norm_grad.h"
+
+#include "kernels/column_sums.cuh"
+#include "kernels/norm_apply.cuh"
+
+namespace xp::kernels {
+namespace {
+
+// Rows that a thread keeps in flight in pass 1.
+template <typename T, int V>
+inline constexpr int kUnroll = V == 1           ? 4
+                               : sizeof(T) == 2 ? 2
+                                                : 1;
+
+// g[] = dy where the mask says so. `at`: the flat index of the first of the V elements.
+template <int V>
+__device__ inline void ApplyMask(float (&g)[V], unsigned bits) {
+#pragma unroll
+  for (int c = 0; c < V; ++c) g[c] = (bits >> c) & 1 ? g[c] : 0.0f;
+}
+template <int V>
+__device__ inline unsigned MaskBits(const uint8_t* mask, int64_t at) {
+  if (mask == nullptr) return ~0u;
+  return V == 8 ? mask[at / 8] : static_cast<unsigned>(mask[at / 8]) >> (at % 8);
+}
+
+// coefficients: a, b, c of dx = a * g + b * x + c, [3][channels]. kFixed: fixed statistics; then dx
+// and dresidual are written here.
+template <typename T, int V, bool kFixed>
+__global__ void __launch_bounds__(kColumnThreads, 2)
+    Sums(const __grid_constant__ NormGradArgs p, const __grid_constant__ Columns m, float* partial,
+         unsigned* counters, float* coefficients) {
+  constexpr int kRows = kUnroll<T, V>;
+  __shared__ float scratch[kColumnScratch<V, 2>];
+  const auto* dy = static_cast<const T*>(p.dy);
+  const auto* x = static_cast<const T*>(p.x == nullptr ? p.dy : p.x);
+  const int channel = ThreadChannel<V>();
+  float sum[2 * V] = {}, mean[V], slope[V];  // sums of g, then of g * (x - mean)
+  if (channel < m.channels) {
+#pragma unroll
+    for (int c = 0; c < V; ++c) {
+      mean[c] = p.mean[channel + c];
+      if (kFixed) slope[c] = Slope<true>(p.scale[channel + c], p.spread[channel + c], p.eps);
+    }
+    auto add = [&](const Raw<V, T>& raw_dy, const Raw<V, T>& raw_x, unsigned bits, int64_t at) {
+      float g[V], v[V];
+      Unpack(raw_dy, g);
+      Unpack(raw_x, v);
+      ApplyMask(g, bits);
+#pragma unroll
+      for (int c = 0; c < V; ++c) {
+        sum[c] += g[c];
+        sum[V + c] += g[c] * (v[c] - mean[c]);
+      }
+      if constexpr (kFixed) {
+        if (p.dresidual != nullptr) WriteVector<V>(static_cast<T*>(p.dresidual) + at, g);
+#pragma unroll
+        for (int c = 0; c < V; ++c) g[c] *= slope[c];
+        if (p.dx != nullptr) WriteVector<V>(static_cast<T*>(p.dx) + at, g);
+      }
+    };
+    const int64_t stride = static_cast<int64_t>(blockDim.y) * m.channels;
+    ForSpans<kRows>(m, [&](int64_t row, bool whole) {
+      int64_t at = row * m.channels + channel;
+      if (whole) {
+        Raw<V, T> raw_dy[kRows], raw_x[kRows];
+        unsigned bits[kRows];
+#pragma unroll
+        for (int u = 0; u < kRows; ++u) {
+          raw_dy[u] = LoadRaw<V>(dy + at + u * stride);
+          raw_x[u] = LoadRaw<V>(x + at + u * stride);
+          bits[u] = MaskBits<V>(p.mask, at + u * stride);
+        }
+#pragma unroll
+        for (int u = 0; u < kRows; ++u) add(raw_dy[u], raw_x[u], bits[u], at + u * stride);
+      } else {
+        for (; row < m.rows; row += blockDim.y, at += stride) {
+          add(LoadRaw<V>(dy + at), LoadRaw<V>(x + at), MaskBits<V>(p.mask, at), at);
+        }
+      }
+    });
+  }
+  AddRowLanes(sum, scratch);
+  WritePartial<V, 2>(partial, m.parts, sum);
+  if (!LastOfTile(counters, m.parts)) return;
+  AddParts<V, 2>(
+      partial, m, scratch,
+      [](int, int, const float(&value)[2], float(&total)[2]) {
+        total[0] += value[0];
+        total[1] += value[1];
+      },
+      [&](int c, const float(&total)[2]) {
+        const float invstd = kFixed ? 1.0f / sqrtf(p.spread[c] + p.eps) : p.spread[c];
+        const float dscale = total[1] * invstd;
+        if (p.dbias != nullptr) p.dbias[c] = total[0];
+        if (p.dscale != nullptr) p.dscale[c] = dscale;
+        if (kFixed) return;
+        const float a = p.scale[c] * invstd, n = static_cast<float>(m.rows);
+        const float b = -a * invstd * (dscale / n);
+        coefficients[c] = a;
+        coefficients[m.channels + c] = b;
+        coefficients[2 * m.channels + c] = -a * (total[0] / n) - b * p.mean[c];
+      });
+}
+
+template <typename T, bool kResidual, int kRows>
+__global__ void __launch_bounds__(kApplyThreads)
+    ApplyOctets(const T* dy, const T* x, const uint8_t* mask, const float* coefficients, T* dx,
+                T* dresidual, int64_t rows, int channels) {
+  const int octets = channels / 8;
+  const int octet = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  if (octet >= octets) return;
+  const int64_t first = static_cast<int64_t>(RowBlock(true)) * (blockDim.y * kRows) + threadIdx.y;
+  Octet<T> raw_dy[kRows], raw_x[kRows];
+  unsigned bits[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t row = first + r * blockDim.y;
+    if (row >= rows) continue;
+    const int64_t at = row * octets + octet;
+    raw_dy[r] = LoadOctet(dy + at * 8);
+    raw_x[r] = LoadOctet(x + at * 8);
+    bits[r] = mask == nullptr ? 0xffu : mask[at];
+  }
+  float a[8], b[8], c[8];
+  ReadOctet(coefficients + octet * 8, a);
+  ReadOctet(coefficients + channels + octet * 8, b);
+  ReadOctet(coefficients + 2 * channels + octet * 8, c);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t row = first + r * blockDim.y;
+    if (row >= rows) continue;
+    const int64_t at = row * octets + octet;
+    float g[8], v[8];
+    Unpack(raw_dy[r], g);
+    Unpack(raw_x[r], v);
+    ApplyMask(g, bits[r]);
+    if (kResidual) StoreOctet(dresidual + at * 8, g);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) v[k] = a[k] * g[k] + (b[k] * v[k] + c[k]);
+    StoreOctet(dx + at * 8, v);
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kApplyThreads)
+    ApplyAny(const T* dy, const T* x, const uint8_t* mask, const float* coefficients, T* dx,
+             T* dresidual, int64_t n, int channels) {
+  const int64_t i = static_cast<int64_t>(RowBlock(true)) * kApplyThreads + threadIdx.x;
+  if (i >= n) return;
+  const int c = static_cast<int>(i % channels);
+  const float g = mask != nullptr && ((mask[i / 8] >> (i % 8)) & 1) == 0 ? 0.0f : ToFloat(dy[i]);
+  if (dresidual != nullptr) dresidual[i] = FromFloat<T>(g);
+  dx[i] = FromFloat<T>(coefficients[c] * g + (coefficients[channels + c] * ToFloat(x[i]) +
+                                              coefficients[2 * channels + c]));
+}
+
+// Fixed statistics without dscale and dbias: dx = slope * g.
+template <typename T, int V>
+__global__ void __launch_bounds__(kApplyThreads)
+    ScaleByChannel(const __grid_constant__ NormGradArgs p, int64_t vectors, int channels) {
+  constexpr int kVectors = 4;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * (kApplyThreads * kVectors) + threadIdx.x;
+  const auto* dy = static_cast<const T*>(p.dy);
+  Raw<V, T> raw[kVectors];
+#pragma unroll
+  for (int u = 0; u < kVectors; ++u) {
+    const int64_t i = first + u * kApplyThreads;
+    if (i < vectors) raw[u] = LoadRaw<V>(dy + i * V);
+  }
+#pragma unroll
+  for (int u = 0; u < kVectors; ++u) {
+    const int64_t i = first + u * kApplyThreads;
+    if (i >= vectors) continue;
+    float g[V];
+    Unpack(raw[u], g);
+    ApplyMask(g, MaskBits<V>(p.mask, i * V));
+    if (p.dresidual != nullptr) WriteVector<V>(static_cast<T*>(p.dresidual) + i * V, g);
+    if (p.dx == nullptr) continue;
+    const int c = static_cast<int>(i * V % channels);
+#pragma unroll
+    for (int k = 0; k < V; ++k) g[k] *= Slope<true>(p.scale[c + k], p.spread[c + k], p.eps);
+    WriteVector<V>(static_cast<T*>(p.dx) + i * V, g);
+  }
+}
+
+template <typename T>
+void LaunchApply(const NormGradArgs& p, const ColumnPlan& plan, const float* coefficients,
+                 cudaStream_t stream) {
+  const auto *dy = static_cast<const T*>(p.dy), *x = static_cast<const T*>(p.x);
+  auto *dx = static_cast<T*>(p.dx), *dresidual = static_cast<T*>(p.dresidual);
+  const int64_t rows = plan.rows;
+  const int channels = plan.channels;
+  if (channels % 8 != 0) {
+    ApplyAny<<<CeilDiv(rows * channels, kApplyThreads), kApplyThreads, 0, stream>>>(
+        dy, x, p.mask, coefficients, dx, dresidual, rows * channels, channels);
+    return;
+  }
+  constexpr int kRows = 2;
+  const RowGrid g = PlanRows(rows, channels / 8, kRows);
+  auto* kernel = dresidual ? &ApplyOctets<T, true, kRows> : &ApplyOctets<T, false, kRows>;
+  kernel<<<g.grid, g.block, 0, stream>>>(dy, x, p.mask, coefficients, dx, dresidual, rows,
+                                         channels);
+}
+
+}  // namespace
+
+ColumnPlan PlanNormGrad(int64_t rows, int channels, ElementType type, int multiprocessors) {
+  int unroll = 0;
+  DispatchVector(type, channels, [&](auto zero, auto vector) {
+    unroll = kUnroll<decltype(zero), decltype(vector)::value>;
+  });
+  return PlanColumns(rows, channels, unroll, multiprocessors);
+}
+
+size_t NormGradScratch(const ColumnPlan& plan) {
+  return plan.PartialBytes(2) + 3 * static_cast<size_t>(plan.channels) * sizeof(float);
+}
+
+void BatchNormGrad(const NormGradArgs& args, const ColumnPlan& plan, void* scratch,
+                   unsigned* counters, ElementType type, cudaStream_t stream) {
+  if (plan.rows == 0) return;
+  auto* partial = static_cast<float*>(scratch);
+  float* coefficients = partial + plan.PartialBytes(2) / sizeof(float);
+  DispatchVector(type, plan.channels, [&](auto zero, auto vector) {
+    using T = decltype(zero);
+    Sums<T, decltype(vector)::value, false><<<ColumnGrid(plan), ColumnBlock(plan), 0, stream>>>(
+        args, AsColumns(plan), partial, counters, coefficients);
+    if (args.dx != nullptr) LaunchApply<T>(args, plan, coefficients, stream);
+  });
+}
+
+void AffineGrad(const NormGradArgs& args, const ColumnPlan& plan, void* scratch, unsigned* counters,
+                ElementType type, cudaStream_t stream) {
+  if (plan.rows == 0) return;
+  DispatchVector(type, plan.channels, [&](auto zero, auto vector) {
+    using T = decltype(zero);
+    constexpr int V = decltype(vector)::value;
+    if (args.dscale != nullptr || args.dbias != nullptr) {
+      Sums<T, V, true><<<ColumnGrid(plan), ColumnBlock(plan), 0, stream>>>(
+          args, AsColumns(plan), static_cast<float*>(scratch), counters, nullptr);
+    } else {
+      const int64_t vectors = plan.rows * plan.channels / V;
+      ScaleByChannel<T, V><<<CeilDiv(vectors, kApplyThreads * 4), kApplyThreads, 0, stream>>>(
+          args, vectors, plan.channels);
+    }
+  });
+}
+
+}  // namespace xp::kernels

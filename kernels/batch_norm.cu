@@ -106,6 +106,7 @@ void BatchNorm(const BatchNormArgs& args, const ColumnPlan& plan, void* scratch,
     const auto* x = static_cast<const T*>(args.x);
     Statistics<T, V><<<ColumnGrid(plan), ColumnBlock(plan), 0, stream>>>(
         x, args, AsColumns(plan), static_cast<float*>(scratch), counters);
+    if (args.y == nullptr) return;
     LaunchNormApply<false, T>({.x = x,
                                .residual = static_cast<const T*>(args.residual),
                                .y = static_cast<T*>(args.y),

@@ -17,7 +17,7 @@ struct BatchNormArgs {
   const float *scale, *bias;
   const float *mean, *var;        // running statistics before ..
   float *mean_after, *var_after;  // .. and after; may be the same arrays
-  void* y;
+  void* y;                        // null: the statistics only
   float *save_mean, *save_invstd;
   uint8_t* mask;  // or null
   float eps, momentum;

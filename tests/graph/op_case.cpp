@@ -24,6 +24,9 @@ TensorId AddInput(OpRunner& run, const std::string& name, const CaseTensor& t) {
   if (t.kind == Kind::kU32) {
     return run.InputU32(name, t.shape, std::vector<uint32_t>(t.values.begin(), t.values.end()));
   }
+  if (t.kind == Kind::kU8) {
+    return run.InputU8(name, t.shape, std::vector<uint8_t>(t.values.begin(), t.values.end()));
+  }
   std::vector<float> values(t.values.begin(), t.values.end());
   return t.kind == Kind::kF32 ? run.InputF32(name, t.shape, values)
                               : run.Input(name, t.shape, values);
@@ -31,6 +34,7 @@ TensorId AddInput(OpRunner& run, const std::string& name, const CaseTensor& t) {
 
 TensorId AddOutput(OpRunner& run, const std::string& name, const CaseTensor& t) {
   if (t.kind == Kind::kAbsent) return kNoTensor;
+  if (t.kind == Kind::kU8) return run.Output(name, t.shape, DType::kU8);
   if (t.IsInteger()) return run.Output(name, t.shape, DType::kI32);
   return t.kind == Kind::kF32 ? run.Output(name, t.shape, DType::kF32) : run.Output(name, t.shape);
 }
@@ -91,7 +95,10 @@ CaseResult RunCase(Backend& backend, DType dtype, const OpCase& c, int repeats) 
     for (size_t i = 0; i < out.size(); ++i) {
       again.emplace_back();
       if (out[i] == kNoTensor) continue;
-      if (c.outputs[i].IsInteger()) {
+      if (c.outputs[i].kind == Kind::kU8) {
+        std::vector<uint8_t> v = run.Bytes(out[i]);
+        again.back().assign(v.begin(), v.end());
+      } else if (c.outputs[i].IsInteger()) {
         std::vector<int32_t> v = run.Ints(out[i]);
         again.back().assign(v.begin(), v.end());
       } else {

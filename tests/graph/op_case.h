@@ -9,14 +9,14 @@
 namespace xp::graph {
 
 // A tensor of a case. kCompute follows the type that is tested; inputs are rounded to it.
-enum class Kind { kCompute, kF32, kI32, kU32, kAbsent };
+enum class Kind { kCompute, kF32, kI32, kU32, kU8, kAbsent };
 
 struct CaseTensor {
   Kind kind = Kind::kCompute;
   Shape shape;
   std::vector<double> values;  // of an input
 
-  bool IsInteger() const { return kind == Kind::kI32 || kind == Kind::kU32; }
+  bool IsInteger() const { return kind == Kind::kI32 || kind == Kind::kU32 || kind == Kind::kU8; }
 };
 
 template <typename T>

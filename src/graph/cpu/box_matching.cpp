@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "src/graph/cpu/parallel.h"
+
 namespace xp::graph::cpu {
 
 namespace {
@@ -87,26 +89,53 @@ void KeepSmallest(std::vector<int32_t>& elements, const std::vector<uint32_t>& k
   std::sort(elements.begin(), elements.end());
 }
 
-std::vector<int32_t> Suppress(std::span<const kernels::Box> ranked, float threshold, int most) {
-  size_t count = ranked.size();
-  // One array a coordinate, so that the inner loop becomes vector instructions.
-  std::vector<float> x1(count), y1(count), x2(count), y2(count);
-  for (size_t i = 0; i < count; ++i) {
-    x1[i] = ranked[i].x1;
-    y1[i] = ranked[i].y1;
-    x2[i] = ranked[i].x2;
-    y2[i] = ranked[i].y2;
+namespace {
+
+// One array a coordinate, so that comparing one box with all later ones becomes vector
+// instructions.
+struct Columns {
+  std::vector<float> x1, y1, x2, y2, area;
+
+  explicit Columns(std::span<const kernels::Box> boxes) {
+    for (const kernels::Box& b : boxes) {
+      x1.push_back(b.x1);
+      y1.push_back(b.y1);
+      x2.push_back(b.x2);
+      y2.push_back(b.y2);
+      area.push_back(kernels::Area(b));
+    }
   }
-  std::vector<int32_t> gone(count, 0), kept;
-  for (size_t i = 0; i < count && static_cast<int>(kept.size()) < most; ++i) {
+};
+
+// gone[j] |= Iou(box, box j) > threshold for j in [begin, end): the same operations as
+// kernels::Iou, without its early returns (0 / 0 is larger than nothing).
+XP_SIMD_CLONES void MarkOverlaps(const kernels::Box& box, float area, const Columns& c,
+                                 size_t begin, size_t end, float threshold, int32_t* gone) {
+  const float *x1 = c.x1.data(), *y1 = c.y1.data(), *x2 = c.x2.data(), *y2 = c.y2.data();
+  const float* areas = c.area.data();
+#pragma omp simd
+  for (size_t j = begin; j < end; ++j) {
+    float left = box.x1 > x1[j] ? box.x1 : x1[j];
+    float top = box.y1 > y1[j] ? box.y1 : y1[j];
+    float right = box.x2 < x2[j] ? box.x2 : x2[j];
+    float bottom = box.y2 < y2[j] ? box.y2 : y2[j];
+    float w = right - left, h = bottom - top;
+    w = w > 0 ? w : 0;
+    h = h > 0 ? h : 0;
+    float inter = w * h;
+    gone[j] |= inter / (area + areas[j] - inter) > threshold ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+std::vector<int32_t> Suppress(std::span<const kernels::Box> ranked, float threshold, int most) {
+  Columns columns(ranked);
+  std::vector<int32_t> gone(ranked.size(), 0), kept;
+  for (size_t i = 0; i < ranked.size() && static_cast<int>(kept.size()) < most; ++i) {
     if (gone[i]) continue;
     kept.push_back(static_cast<int32_t>(i));
-    kernels::Box winner = ranked[i];
-#pragma omp simd
-    for (size_t j = i + 1; j < count; ++j) {
-      kernels::Box other{x1[j], y1[j], x2[j], y2[j]};
-      gone[j] |= kernels::Iou(winner, other) > threshold ? 1 : 0;
-    }
+    MarkOverlaps(ranked[i], columns.area[i], columns, i + 1, ranked.size(), threshold, gone.data());
   }
   return kept;
 }

@@ -8,16 +8,8 @@
 #include <cstring>
 
 #include "src/graph/cpu/kernel.h"
+#include "src/graph/cpu/parallel.h"
 #include "src/graph/detection_shapes.h"
-
-// The same source compiled for wider vectors; no multiply-add is contracted and no sum is split, so
-// that the bits don't depend on which one runs.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define XP_WIDE __attribute__((target_clones("default", "avx2", "avx512f"), optimize("O3")))
-#else
-#define XP_WIDE
-#endif
 
 namespace xp::graph::cpu {
 
@@ -27,7 +19,9 @@ using kernels::Box;
 
 constexpr int kSlice = 128;  // channels a task of the gradient
 
-XP_WIDE void AddScaled(float* __restrict sum, const float* __restrict x, float weight, int count) {
+XP_SIMD_CLONES void AddScaled(float* __restrict sum, const float* __restrict x, float weight,
+                              int count) {
+#pragma omp simd
   for (int i = 0; i < count; ++i) sum[i] += weight * x[i];
 }
 

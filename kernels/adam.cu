@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(kUpdateThreads)
   if (factor == 0) return;
   const float lr = *p.common.lr * chunk.lr_multiplier;
   const float of_first = corrections[0], of_second = corrections[1];
-  const float shrink = p.decoupled ? 1 - lr * chunk.decay : 1.0f;
+  // Not as w * (1 - pull): that factor's rounding error is the same at every step and adds up.
+  const float pull = p.decoupled ? lr * chunk.decay : 0.0f;
   const float l2 = p.decoupled ? 0.0f : chunk.decay;
   ForChunk(chunk, [&](auto vector, int64_t at) {
     constexpr int V = decltype(vector)::value;
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(kUpdateThreads)
       g[k] += l2 * w[k];
       m[k] = p.beta1 * m[k] + (1 - p.beta1) * g[k];
       v[k] = p.beta2 * v[k] + (1 - p.beta2) * g[k] * g[k];
-      w[k] = shrink * w[k] - lr * (m[k] * of_first) / (sqrtf(v[k]) * of_second + p.eps);
+      w[k] = (w[k] - pull * w[k]) - lr * (m[k] * of_first) / (sqrtf(v[k]) * of_second + p.eps);
     }
     WriteVector<V>(p.first + at, m);
     WriteVector<V>(p.second + at, v);

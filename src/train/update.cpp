@@ -28,13 +28,9 @@ std::vector<Segment> Segments(const Graph& g, const OptimizerOptions& o) {
   for (const Param& p : g.layout().params()) {
     bool compute = g.Find(p.name, Storage::kGradCompute) != kNoTensor;
     if (!compute && g.Find(p.name, Storage::kGrad) == kNoTensor) continue;
-    double decay = o.weight_decay;
-    if (p.is_norm) {
-      decay *= o.norm_decay_multiplier;
-    } else if (p.is_bias) {
-      decay *= o.bias_decay_multiplier;
-    }
-    Segment s{p.offset, p.elements(), 1, static_cast<float>(decay), compute};
+    ParamMultipliers multipliers = MultipliersOf(p, o.groups);
+    Segment s{p.offset, p.elements(), static_cast<float>(multipliers.lr),
+              static_cast<float>(o.weight_decay * multipliers.decay), compute};
     bool join = o.kind != OptimizerKind::kLars && !segments.empty() && SameRule(segments.back(), s);
     if (join &&
         s.offset - (segments.back().offset + segments.back().count) < graph::kParamAlignment) {
@@ -88,6 +84,7 @@ int OptimizerSlotCount(const OptimizerOptions& o) {
 void AppendUpdate(Graph& g, const OptimizerOptions& o) {
   TensorId lr = g.AddInput("lr", {1}, DType::kF32);
   Buffers b = WholeBuffers(g, o);
+  CheckRules(g.layout(), o.groups);
   std::vector<Segment> segments = Segments(g, o);
   if (o.cumulative_iters > 1) {
     TensorId first = g.AddInput("first", {1}, DType::kI32);
@@ -134,16 +131,25 @@ OptimizerOptions ReadOptimizer(const config::Reader& config) {
   o.momentum = config.Double("optimizer.momentum", 0);
   o.weight_decay = config.Double("optimizer.weight_decay", type == "AdamW" ? 0.01 : 0);
   o.nesterov = config.Bool("optimizer.nesterov", false);
+  if (o.nesterov && !(o.momentum > 0)) {
+    config.Bad("optimizer.nesterov", "is given without momentum", "`optimizer.momentum` above 0");
+  }
+  if (config.Double("optimizer.dampening", 0) != 0) {
+    config.Bad("optimizer.dampening", "is not 0", "0: momentum is undamped", "delete it");
+  }
   std::vector<double> betas = config.Doubles("optimizer.betas", {0.9, 0.999});
   if (betas.size() != 2) config.Bad("optimizer.betas", "must have 2 values", "[0.9, 0.999]");
   o.beta1 = betas[0];
   o.beta2 = betas[1];
   o.eps = config.Double("optimizer.eps", 1e-8);
   o.trust = config.Double("optimizer.trust_coefficient", 0.001);
-  o.norm_decay_multiplier = config.Double("optimizer.paramwise_cfg.norm_decay_mult", 1);
-  o.bias_decay_multiplier = config.Double("optimizer.paramwise_cfg.bias_decay_mult", 1);
+  o.groups = ReadParamGroups(config);
   o.max_norm = config.Double("optimizer_config.grad_clip.max_norm", 0);
   o.max_value = config.Double("optimizer_config.grad_clip.max_value", 0);
+  if (config.Double("optimizer_config.grad_clip.norm_type", 2) != 2) {
+    config.Bad("optimizer_config.grad_clip.norm_type", "is not 2", "2: the Euclidean norm",
+               "delete it");
+  }
   int64_t iters = config.Int("optimizer_config.cumulative_iters", 1);
   if (iters < 1 || iters > 100000)
     config.Bad("optimizer_config.cumulative_iters", "is out of range", "an int >= 1");

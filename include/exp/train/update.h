@@ -4,6 +4,7 @@
 #include <string>
 
 #include "exp/graph/graph.h"
+#include "exp/train/param_groups.h"
 
 namespace xp::config {
 class Reader;
@@ -21,8 +22,8 @@ struct OptimizerOptions {
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double trust = 0.001;
-  double norm_decay_multiplier = 1, bias_decay_multiplier = 1;  // paramwise_cfg
-  double max_norm = 0, max_value = 0;                           // grad_clip; 0: none
+  ParamGroups groups;
+  double max_norm = 0, max_value = 0;  // grad_clip; 0: none
   int cumulative_iters = 1;
 };
 

@@ -156,13 +156,15 @@ class AdamKernel : public UpdateKernel {
     float* m = args.Out<float>(1);
     float* v = args.Out<float>(2);
     const float b1 = attrs_.beta1, b2 = attrs_.beta2, eps = attrs_.eps;
-    const float shrink = attrs_.decoupled ? 1 - lr * decay : 1.0f;
+    // Not as p * (1 - pull): that factor's rounding error is the same at every step and adds up.
+    const float pull = attrs_.decoupled ? lr * decay : 0.0f;
     const float l2 = attrs_.decoupled ? 0.0f : decay;
     for (int64_t i = chunk.begin; i < chunk.end; ++i) {
       const float g = unscale(grad[i]) + l2 * param[i];
       m[i] = b1 * m[i] + (1 - b1) * g;
       v[i] = b2 * v[i] + (1 - b2) * g * g;
-      param[i] = shrink * param[i] - lr * (m[i] * inverse1) / (std::sqrt(v[i]) * inverse2 + eps);
+      param[i] = (param[i] - pull * param[i]) -
+                 lr * (m[i] * inverse1) / (std::sqrt(v[i]) * inverse2 + eps);
     }
   }
 };

@@ -18,8 +18,9 @@ constexpr float kMaxMilliseconds = 20000;
 // Device memory for trying plans; null data when there is no room.
 class Scratch {
  public:
-  explicit Scratch(size_t bytes) : bytes_(std::max<size_t>(bytes, 256)) {
-    if (cudaMalloc(&data_, bytes_) != cudaSuccess) {
+  explicit Scratch(size_t bytes) : bytes_(bytes) {
+    // Never null for want of bytes; what lies beyond them is nobody's and must not be compared.
+    if (cudaMalloc(&data_, std::max<size_t>(bytes, 256)) != cudaSuccess) {
       data_ = nullptr;
       cudaGetLastError();
     }

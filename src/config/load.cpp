@@ -12,7 +12,10 @@
 #include "src/config/loader.h"
 #include "src/config/merge.h"
 #include "src/config/override.h"
+#include "src/config/package.h"
+#include "src/config/placeholder.h"
 #include "src/config/suggest.h"
+#include "src/config/toml.h"
 #include "src/config/yaml.h"
 
 namespace xp::config {
@@ -70,7 +73,7 @@ Node Loader::File(const fs::path& path, const Origin& from) {
   result_.sources.push_back({path.string(), text});
   open_.push_back(id);
   open_set_.insert(id);
-  Node node = WithBases(Parse(text, path), path);
+  Node node = path.extension() == ".py" ? Python(text, path) : WithBases(Parse(text, path), path);
   open_set_.erase(id);
   open_.pop_back();
   done_[id] = node;
@@ -86,11 +89,15 @@ Node Loader::Parse(const std::string& text, const fs::path& path) {
   std::string ending = path.extension().string();
   Node node;
   if (ending == ".json") {
-    node = ParseJson(text, path.string());
+    node = ParseJson(SubstituteFile(text, path), path.string());
+  } else if (ending == ".toml") {
+    node = ParseToml(text, path.string());
   } else if (ending == ".yaml" || ending == ".yml" || ending.empty()) {
     YamlOptions yaml;
     yaml.warnings = &result_.warnings;
-    node = ParseYaml(text, path.string(), yaml);
+    yaml.allow_duplicate_keys = options_.allow_duplicate_keys;
+    yaml.eval = EvaluateExpression;
+    node = ParseYaml(SubstituteFile(text, path), path.string(), yaml);
   } else {
     throw UsageError({.what = fmt::format("a config can't end in `{}`", ending),
                       .where = path.string(),
@@ -160,19 +167,42 @@ std::vector<Node> Loader::BaseList(const Node& bases, const char* key) const {
   return list;
 }
 
-fs::path Loader::BasePath(const Node& base, const fs::path& path) const {
-  fs::path name = base.AsString();
+fs::path Loader::BasePath(const Node& base, const fs::path& path, std::string* scope) const {
+  const std::string& text = base.AsString();
+  size_t colons = text.find("::");
+  if (colons != std::string::npos) {
+    *scope = text.substr(0, colons);
+    fs::path found = FindPackageConfig(*scope, text.substr(colons + 2), path, options_.search_paths);
+    if (!found.empty()) return found;
+    throw UsageError({.what = fmt::format("the base {} isn't found in any installed package", text),
+                      .where = base.Where(),
+                      .expected = fmt::format("{0}/.mim/configs/{1} in a search path", *scope, text.substr(colons + 2)),
+                      .next = fmt::format("install {}, or name the folder that holds it with --search-path or EXP_CONFIG_PATH", *scope)});
+  }
+  fs::path name = text;
+  if (text.rfind("~/", 0) == 0 && std::getenv("HOME") != nullptr) name = fs::path(std::getenv("HOME")) / text.substr(2);
   if (name.is_absolute()) return name;
   return (path.parent_path() / name).lexically_normal();
 }
 
-// mmengine: the bases may not share top-level keys; this file is merged over them.
-Node Loader::WithMmBases(Node own, const Node& bases, const fs::path& path) {
+// mmengine: the bases may not share top-level keys, unless they agree on them.
+Node Loader::MmBases(const Node& bases, const fs::path& path) {
   Node merged = Node::Dict();
-  merged.set_origin(own.origin());
+  merged.set_origin(bases.origin());
   for (const Node& base : BaseList(bases, "_base_")) {
-    AddBase(merged, File(BasePath(base, path), base.origin()));
+    std::string scope;
+    Node loaded = File(BasePath(base, path, &scope), base.origin());
+    if (!scope.empty()) SetScope(loaded, scope);
+    AddBase(merged, loaded);
   }
+  return merged;
+}
+
+Node Loader::WithMmBases(Node own, const Node& bases, const fs::path& path) {
+  Node merged = MmBases(bases, path);
+  merged.set_origin(own.origin());
+  ResolveBaseMarks(own, merged);
+  Deprecated(own);
   MergeInto(merged, own, "", &result_.dropped);
   return merged;
 }
@@ -181,11 +211,73 @@ Node Loader::WithMmBases(Node own, const Node& bases, const fs::path& path) {
 Node Loader::WithPlainBases(Node own, const Node& bases, const fs::path& path) {
   Node merged = Node::Dict();
   merged.set_origin(own.origin());
+  std::string scope;
   for (const Node& base : BaseList(bases, "_BASE_")) {
-    MergeInto(merged, File(BasePath(base, path), base.origin()), "", &result_.dropped);
+    MergeInto(merged, File(BasePath(base, path, &scope), base.origin()), "", &result_.dropped);
   }
   MergeInto(merged, own, "", &result_.dropped);
   return merged;
+}
+
+// mmengine's `_deprecation_` says what to use instead and isn't part of the config.
+void Loader::Deprecated(Node& own) {
+  const Node* note = own.Find("_deprecation_");
+  if (note == nullptr) return;
+  std::string message = "this config is deprecated";
+  for (const char* key : {"expected", "reference"}) {
+    const Node* text = note->Find(key);
+    if (text != nullptr && text->IsString()) {
+      message += (std::string(key) == "expected" ? "; use " : "; see ") + text->AsString();
+    }
+  }
+  result_.warnings.push_back({"deprecated", message, note->Where()});
+  own.Erase("_deprecation_");
+}
+
+Node Loader::Python(const std::string& text, const fs::path& path) {
+  auto file = std::make_unique<PythonFile>(text, path);
+  if (file->new_style()) return NewStylePython(*file);
+  Node merged = MmBases(file->Bases(), path);
+  Node own = file->Run(merged);
+  merged.set_origin(own.origin());
+  Deprecated(own);
+  MergeInto(merged, own, "", &result_.dropped);
+  return merged;
+}
+
+Node Loader::NewStylePython(const PythonFile& file) {
+  return file.RunNewStyle([this](const std::string& module, const fs::path& from, const Origin& at) -> const PythonFile& {
+    return Module(module, from, at);
+  });
+}
+
+// The file of `from ..base.x import`, or of `from mmdet.configs.x import` in an installed package.
+const PythonFile& Loader::Module(const std::string& module, const fs::path& from, const Origin& at) {
+  size_t level = std::min(module.find_first_not_of('.'), module.size());
+  std::string relative = module.substr(level);
+  std::replace(relative.begin(), relative.end(), '.', '/');
+  relative += ".py";
+  fs::path path;
+  if (level > 0) {
+    path = from.parent_path();
+    for (size_t i = 1; i < level; ++i) path /= "..";
+    path = (path / relative).lexically_normal();
+  } else {
+    path = FindInPackages(relative, from, options_.search_paths);
+  }
+  if (path.empty() || !fs::is_regular_file(path)) {
+    throw UsageError({.what = fmt::format("the config module {} isn't found", module),
+                      .where = at.Text(),
+                      .expected = path.empty() ? relative + " in a search path" : path.string(),
+                      .next = path.empty() ? "name the folder that holds it with --search-path or EXP_CONFIG_PATH" : NearFiles(path)});
+  }
+  auto& known = modules_[fs::canonical(path).string()];
+  if (known == nullptr) {
+    std::string text = ReadFile(path);
+    result_.sources.push_back({path.string(), text});
+    known = std::make_unique<PythonFile>(text, path);
+  }
+  return *known;
 }
 
 Resolved Load(const std::string& path, const std::vector<std::string>& overrides,

@@ -182,4 +182,22 @@ void AddBase(Node& bases, const Node& base) {
   }
 }
 
+void SetScope(Node& node, const std::string& scope) {
+  if (node.IsList()) {
+    for (Node& item : node.mutable_items()) SetScope(item, scope);
+    return;
+  }
+  if (!node.IsDict()) return;
+  if (node.Has("type")) {
+    const Node* present = node.Find("_scope_");
+    if (present == nullptr || present->IsNull()) {
+      Node value(scope);
+      value.set_origin(node.origin());
+      node.Set("_scope_", std::move(value));
+    }
+    return;
+  }
+  for (size_t i = 0; i < node.size(); ++i) SetScope(*node.FindMutable(node.entries()[i].key), scope);
+}
+
 }  // namespace xp::config

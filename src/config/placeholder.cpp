@@ -1,0 +1,200 @@
+#include "src/config/placeholder.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "exp/base/error.h"
+#include "src/config/suggest.h"
+
+namespace xp::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMarkStart = "@@exp-base:";
+constexpr std::string_view kMarkEnd = "@@";
+
+bool Word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// {{$NAME:default}} with optional quotes inside the braces and spaces around the parts.
+struct Environment {
+  std::string name;
+  std::string fallback;
+  size_t length = 0;  // 0: not one
+};
+
+Environment ReadEnvironment(std::string_view text, size_t begin) {
+  Environment found;
+  size_t at = begin + 2;
+  auto skip = [&] {
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\t')) ++at;
+  };
+  if (at < text.size() && (text[at] == '\'' || text[at] == '"')) ++at;
+  skip();
+  if (at >= text.size() || text[at] != '$') return found;
+  size_t name = ++at;
+  while (at < text.size() && Word(text[at])) ++at;
+  std::string_view word = text.substr(name, at - name);
+  skip();
+  if (word.empty() || at >= text.size() || text[at] != ':') return found;
+  ++at;
+  size_t close = text.find("}}", at);
+  size_t line = text.find('\n', at);
+  if (close == std::string_view::npos || line < close) return found;
+  std::string_view fallback = text.substr(at, close - at);
+  if (!fallback.empty() && (fallback.back() == '\'' || fallback.back() == '"')) fallback.remove_suffix(1);
+  while (!fallback.empty() && (fallback.front() == ' ' || fallback.front() == '\t')) fallback.remove_prefix(1);
+  while (!fallback.empty() && (fallback.back() == ' ' || fallback.back() == '\t')) fallback.remove_suffix(1);
+  found.name = word;
+  found.fallback = fallback;
+  found.length = close + 2 - begin;
+  return found;
+}
+
+// {{ name }}: the name, or "" when it isn't one word.
+std::string_view ReadName(std::string_view text, size_t begin, size_t* length) {
+  size_t from = text.find_first_not_of(" \t", begin + 2);
+  if (from == std::string_view::npos) return {};
+  size_t end = from;
+  while (end < text.size() && (Word(text[end]) || text[end] == '.')) ++end;
+  size_t close = text.find_first_not_of(" \t", end);
+  if (close == std::string_view::npos || text.substr(close, 2) != "}}") return {};
+  *length = close + 2 - begin;
+  return text.substr(from, end - from);
+}
+
+}  // namespace
+
+bool ReadPlaceholder(std::string_view text, size_t begin, const fs::path& file, const Origin& at,
+                     std::string* replacement, size_t* length) {
+  if (text.substr(begin, 2) != "{{") return false;
+  Environment environment = ReadEnvironment(text, begin);
+  if (environment.length > 0) {
+    const char* value = std::getenv(environment.name.c_str());
+    if (value == nullptr && environment.fallback.empty()) {
+      throw UsageError({.what = fmt::format("the environment variable {} isn't set", environment.name),
+                        .where = at.Text(),
+                        .expected = "",
+                        .next = fmt::format("set it, or give a default: {{{{${}:default}}}}", environment.name)});
+    }
+    *replacement = value == nullptr ? environment.fallback : value;
+    *length = environment.length;
+    return true;
+  }
+  std::string_view name = ReadName(text, begin, length);
+  fs::path absolute = fs::absolute(file).lexically_normal();
+  if (name == "fileDirname") {
+    *replacement = absolute.parent_path().string();
+  } else if (name == "fileBasename") {
+    *replacement = absolute.filename().string();
+  } else if (name == "fileBasenameNoExtension") {
+    *replacement = absolute.stem().string();
+  } else if (name == "fileExtname") {
+    *replacement = absolute.extension().string();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::string SubstituteText(std::string_view text, const fs::path& file, const Origin& at) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    size_t open = text.find("{{", i);
+    if (open == std::string_view::npos) return out.append(text.substr(i));
+    out.append(text.substr(i, open - i));
+    std::string replacement;
+    size_t length = 0;
+    if (ReadPlaceholder(text, open, file, at, &replacement, &length)) {
+      out += replacement;
+      i = open + length;
+    } else {
+      out += '{';
+      i = open + 1;
+    }
+  }
+  return out;
+}
+
+bool IsNullDefault(std::string_view text) {
+  if (text.substr(0, 2) != "{{") return false;
+  Environment environment = ReadEnvironment(text, 0);
+  return environment.length == text.size() && environment.fallback == "None" &&
+         std::getenv(environment.name.c_str()) == nullptr;
+}
+
+std::string SubstituteFile(std::string_view text, const fs::path& file) {
+  std::string out;
+  int line = 1;
+  size_t line_start = 0;
+  for (size_t i = 0; i < text.size();) {
+    if (text[i] == '\n') {
+      ++line;
+      line_start = i + 1;
+    }
+    if (text.compare(i, 2, "{{") != 0) {
+      out += text[i++];
+      continue;
+    }
+    Origin at{InternName(file.string()), line, static_cast<int>(i - line_start) + 1};
+    std::string replacement;
+    size_t length = 0;
+    std::string_view name = ReadName(text, i, &length);
+    if (name.rfind("_base_.", 0) == 0) {
+      out += fmt::format("\"{}{}{}\"", kMarkStart, name.substr(7), kMarkEnd);
+      i += length;
+    } else if (ReadPlaceholder(text, i, file, at, &replacement, &length)) {
+      bool none = replacement == "None" && IsNullDefault(text.substr(i, length));
+      size_t quotes = 0;
+      for (size_t k = line_start; k < i; ++k) quotes += text[k] == '"' && (k == 0 || text[k - 1] != '\\') ? 1 : 0;
+      for (char c : none ? std::string("null") : replacement) {
+        if (quotes % 2 == 1 && (c == '\\' || c == '"')) out += '\\';
+        out += c;
+      }
+      i += length;
+    } else {
+      out += text[i++];
+    }
+  }
+  return out;
+}
+
+void ResolveBaseMarks(Node& node, const Node& bases) {
+  if (node.IsString()) {
+    const std::string& text = node.AsString();
+    if (text.rfind(kMarkStart, 0) != 0) return;
+    std::string path = text.substr(kMarkStart.size(), text.size() - kMarkStart.size() - kMarkEnd.size());
+    const Node* found = bases.At(path);
+    if (found == nullptr) {
+      std::vector<std::string> names;
+      for (const Entry& entry : bases.entries()) names.push_back(entry.key);
+      throw UsageError({.what = fmt::format("the bases have no key `{}`", path),
+                        .where = node.Where(),
+                        .expected = "",
+                        .next = DidYouMean(Nearest(path, names))});
+    }
+    Node value = *found;
+    value.set_origin(node.origin());
+    auto sources = std::make_shared<std::vector<Source>>();
+    sources->push_back({path, value.IsContainer() ? nullptr : std::make_shared<const Node>(*found)});
+    auto layer = std::make_shared<Layer>();
+    layer->action = Action::kComputed;
+    layer->at = node.origin();
+    layer->value = value;
+    layer->value.set_history(nullptr);
+    layer->from = std::move(sources);
+    layer->note = "from " + path;
+    layer->older = found->history();
+    value.set_history(std::move(layer));
+    node = std::move(value);
+    return;
+  }
+  if (node.IsList()) {
+    for (size_t i = 0; i < node.size(); ++i) ResolveBaseMarks(node.mutable_items()[i], bases);
+  } else if (node.IsDict()) {
+    for (size_t i = 0; i < node.size(); ++i) ResolveBaseMarks(*node.FindMutable(node.entries()[i].key), bases);
+  }
+}
+
+}  // namespace xp::config

@@ -1,0 +1,241 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "exp/base/error.h"
+#include "src/config/python/evaluator.h"
+
+namespace xp::config::python {
+namespace {
+
+constexpr int kMaxCalls = 40;
+constexpr int kMaxCopy = 150;
+
+}  // namespace
+
+Evaluator::Arguments Evaluator::EvalArguments(const Ast& call) {
+  Arguments arguments;
+  for (size_t i = 1; i < call.kids.size(); ++i) {
+    const Ast& kid = *call.kids[i];
+    if (kid.kind == AstKind::kStarred) {
+      for (Value& item : Iterate(kid, Eval(*kid.kids[0]))) arguments.positional.push_back(std::move(item));
+    } else if (kid.kind == AstKind::kKeyword && kid.text.empty()) {
+      Value from = Eval(*kid.kids[0]);
+      if (from.type != Type::kDict) Fail(kid, fmt::format("`**` needs a dict, this is a {}", TypeName(from.type)));
+      for (const DictObject::Pair& pair : from.dict->pairs) {
+        if (pair.key.type != Type::kString) Fail(kid, "`**` needs string keys");
+        arguments.keywords.emplace_back(pair.key.Text(), pair.value);
+      }
+    } else if (kid.kind == AstKind::kKeyword) {
+      arguments.keywords.emplace_back(kid.text, Eval(*kid.kids[0]));
+    } else {
+      arguments.positional.push_back(Eval(kid));
+    }
+    Charge(call, sizeof(Value));
+  }
+  return arguments;
+}
+
+Value Evaluator::Call(const Ast& ast) {
+  const Ast& callee = *ast.kids[0];
+  // `dict(...)` is most of a config: don't make a function object for it.
+  bool plain_dict = callee.kind == AstKind::kName && callee.text == "dict" && Local("dict") == nullptr &&
+                    globals_.dict->Find("sdict") == nullptr;
+  if (plain_dict) {
+    Arguments arguments = EvalArguments(ast);
+    return Place(MakeDict(ast, arguments), ast);
+  }
+  bool chain = callee.kind == AstKind::kName || callee.kind == AstKind::kAttribute || callee.kind == AstKind::kSubscript;
+  Value function = chain ? EvalChain(callee) : Eval(callee);
+  if (function.type == Type::kLazy) {
+    Fail(ast, fmt::format("`{}` would be called, but configs are evaluated without running Python", function.lazy->Text()),
+         "write type=" + function.lazy->name + " in a dict instead");
+  }
+  if (function.type != Type::kFunction) Fail(ast, fmt::format("a {} can't be called", TypeName(function.type)));
+  Arguments arguments = EvalArguments(ast);
+  Sources from = function.function->self.from;
+  for (const Value& value : arguments.positional) from = Join(from, value.from);
+  for (const auto& [name, value] : arguments.keywords) from = Join(from, value.from);
+  Value value = Invoke(ast, function, std::move(arguments));
+  // What a function returns is made here, whatever it is made of.
+  value.origin = At(ast);
+  value.history = nullptr;
+  bool scalar = !value.IsSequence() && value.type != Type::kDict && value.type != Type::kSet;
+  if (scalar) value.from = Join(value.from, from);
+  return value;
+}
+
+Value Evaluator::Invoke(const Ast& at, const Value& function, Arguments arguments) {
+  if (function.type != Type::kFunction) Fail(at, fmt::format("a {} can't be called", TypeName(function.type)));
+  if (++calls_ > kMaxCalls) Fail(at, "functions call each other too deeply");
+  const FunctionObject& object = *function.function;
+  Value result;
+  try {
+    if (object.code != nullptr) {
+      result = InvokeUser(at, object, std::move(arguments));
+    } else if (object.self.type != Type::kNone || HasMethod(object.self, object.name)) {
+      result = Method(at, object, arguments);
+    } else if (object.name.find('.') != std::string::npos) {
+      result = Module(at, object.name, arguments);
+    } else {
+      result = Builtin(at, object.name, arguments);
+    }
+  } catch (const std::string& message) {
+    Fail(at, message);
+  }
+  --calls_;
+  return result;
+}
+
+Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Arguments arguments) {
+  const Ast& code = *function.code;
+  Scope scope;
+  for (const auto& [name, value] : function.captured) scope[name] = value;
+  if (arguments.positional.size() > code.names.size()) Fail(at, fmt::format("{}() takes {} arguments", function.name, code.names.size()));
+  std::vector<bool> given(code.names.size());
+  for (size_t i = 0; i < arguments.positional.size(); ++i) {
+    scope[code.names[i]] = arguments.positional[i];
+    given[i] = true;
+  }
+  for (auto& [name, value] : arguments.keywords) {
+    auto it = std::find(code.names.begin(), code.names.end(), name);
+    if (it == code.names.end() || given[static_cast<size_t>(it - code.names.begin())]) {
+      Fail(at, fmt::format("{}() can't take the argument `{}`", function.name, name));
+    }
+    given[static_cast<size_t>(it - code.names.begin())] = true;
+    scope[name] = std::move(value);
+  }
+  size_t first_default = code.names.size() - function.defaults.size();
+  for (size_t i = 0; i < code.names.size(); ++i) {
+    if (given[i]) continue;
+    if (i < first_default) Fail(at, fmt::format("{}() misses the argument `{}`", function.name, code.names[i]));
+    scope[code.names[i]] = function.defaults[i - first_default];
+  }
+  size_t before = visible_from_;
+  visible_from_ = scopes_.size();
+  scopes_.push_back(std::move(scope));
+  Value result;
+  if (code.kind == AstKind::kLambda) {
+    result = Eval(*code.kids[0]);
+  } else if (Block(*code.kids[0]) == Flow::kReturn) {
+    result = returned_;
+  }
+  scopes_.pop_back();
+  visible_from_ = before;
+  return result;
+}
+
+void Evaluator::Need(const Ast& at, const Arguments& arguments, size_t least, size_t most,
+                     const std::string& name) const {
+  size_t count = arguments.positional.size();
+  if (count >= least && count <= most) return;
+  Fail(at, fmt::format("{}() takes {} argument{}, not {}", name,
+                       least == most ? std::to_string(least) : fmt::format("{} to {}", least, most), most == 1 ? "" : "s", count));
+}
+
+std::string Evaluator::Id(const Ast& at, const Value& key) const {
+  std::string id;
+  if (!KeyId(key, &id)) Fail(at, fmt::format("a {} can't be a key", TypeName(key.type)));
+  return id;
+}
+
+void Evaluator::SetKey(const Ast& at, DictObject& dict, const Value& key, Value value) {
+  Charge(at, sizeof(DictObject::Pair));
+  dict.Set(key, Id(at, key), std::move(value));
+}
+
+std::vector<Value> Evaluator::Iterate(const Ast& at, const Value& value) {
+  std::vector<Value> items;
+  if (value.IsSequence()) {
+    items = value.list->items;
+  } else if (value.type == Type::kDict || value.type == Type::kSet) {
+    for (const DictObject::Pair& pair : value.dict->pairs) items.push_back(pair.key);
+  } else if (value.type == Type::kString) {
+    const std::string& text = value.Text();
+    for (size_t i = 0; i < text.size();) {  // character by character
+      size_t end = i + 1;
+      while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+      items.push_back(Value::String(text.substr(i, end - i)));
+      i = end;
+    }
+  } else {
+    Fail(at, fmt::format("a {} can't be gone through item by item", TypeName(value.type)));
+  }
+  Charge(at, items.size() * sizeof(Value));
+  return items;
+}
+
+Value Evaluator::DeepCopy(const Ast& at, const Value& value, int depth) {
+  if (depth > kMaxCopy) Fail(at, "the value is nested too deeply, or holds itself");
+  Step(at);
+  Value out = value;
+  if (value.IsSequence()) {
+    std::vector<Value> items;
+    for (const Value& item : value.list->items) items.push_back(DeepCopy(at, item, depth + 1));
+    Charge(at, items.size() * sizeof(Value));
+    out.list = arena_.List(std::move(items), value.type).list;
+  } else if (value.type == Type::kDict || value.type == Type::kSet) {
+    out.dict = arena_.Dict(value.dict->config).dict;
+    for (const DictObject::Pair& pair : value.dict->pairs) out.dict->Set(pair.key, pair.id, DeepCopy(at, pair.value, depth + 1));
+    Charge(at, value.dict->pairs.size() * sizeof(DictObject::Pair));
+  }
+  return out;
+}
+
+// dict.update; a ConfigDict's goes into dicts that both have.
+void Evaluator::UpdateDict(const Ast& at, DictObject& dict, const Value& from, bool recursive, int depth) {
+  if (depth > kMaxCopy) Fail(at, "the value is nested too deeply, or holds itself");
+  if (from.type != Type::kDict && from.type != Type::kSet) {
+    for (const Value& pair : Iterate(at, from)) {
+      std::vector<Value> parts = Iterate(at, pair);
+      if (parts.size() != 2) Fail(at, "a dict is made of pairs");
+      SetKey(at, dict, parts[0], parts[1]);
+    }
+    return;
+  }
+  for (const DictObject::Pair& pair : std::vector<DictObject::Pair>(from.dict->pairs)) {
+    Step(at);
+    DictObject::Pair* mine = recursive ? dict.Find(pair.id) : nullptr;
+    if (mine != nullptr && mine->value.type == Type::kDict && pair.value.type == Type::kDict) {
+      UpdateDict(at, *mine->value.dict, pair.value, true, depth + 1);
+      dict.changed = true;
+    } else {
+      SetKey(at, dict, pair.key, dict.config ? Hook(at, pair.value) : pair.value);
+    }
+  }
+}
+
+// ConfigDict.merge: as the merging of files, `_delete_` included.
+void Evaluator::MergeConfig(const Ast& at, DictObject& dict, const Value& from, int depth) {
+  if (depth > kMaxCopy) Fail(at, "the value is nested too deeply, or holds itself");
+  if (from.type != Type::kDict) Fail(at, "merge() takes a dict");
+  const DictObject::Pair* flag = from.dict->Find("s_delete_");
+  if (flag != nullptr && Truthy(flag->value)) dict.Clear();
+  for (const DictObject::Pair& pair : std::vector<DictObject::Pair>(from.dict->pairs)) {
+    if (pair.id == "s_delete_") continue;
+    Step(at);
+    DictObject::Pair* mine = dict.Find(pair.id);
+    bool both = mine != nullptr && mine->value.type == Type::kDict && pair.value.type == Type::kDict;
+    if (both) {
+      dict.changed = true;
+      MergeConfig(at, *mine->value.dict, pair.value, depth + 1);
+      continue;
+    }
+    Value value = Hook(at, DeepCopy(at, pair.value));
+    if (value.type == Type::kDict) value.dict->Erase("s_delete_");
+    SetKey(at, dict, pair.key, std::move(value));
+  }
+}
+
+Value Evaluator::MakeDict(const Ast& at, Arguments& arguments) {
+  Need(at, arguments, 0, 1, "dict");
+  Value dict = arena_.Dict();
+  if (!arguments.positional.empty()) UpdateDict(at, *dict.dict, arguments.positional[0], false);
+  for (auto& [name, value] : arguments.keywords) {
+    Charge(at, sizeof(DictObject::Pair));
+    dict.dict->Set(Value::String(name), "s" + name, std::move(value));
+  }
+  return dict;
+}
+
+}  // namespace xp::config::python

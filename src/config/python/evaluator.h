@@ -1,0 +1,161 @@
+// Runs a config's statements: a Python without input and output, bounded in steps, depth and memory.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "exp/config/load.h"
+#include "src/config/python/ast.h"
+#include "src/config/python/value.h"
+
+namespace xp::config::python {
+
+// What one evaluation may use, over all files that it reads.
+struct Budget {
+  int64_t steps = 5'000'000;         // expressions and statements evaluated
+  int64_t bytes = 256 << 20;         // strings and elements made
+};
+
+// What a base imported by read_base() holds.
+struct Namespace {
+  Value globals;                            // a dict
+  std::unordered_set<std::string> imported;  // names that aren't part of the result
+};
+
+class Evaluator {
+ public:
+  Evaluator(Arena& arena, Budget& budget, const std::string* source)
+      : arena_(arena), budget_(budget), source_(source), globals_(arena.Dict()) {}
+
+  // Everything the file may see besides its own names; `base` may be None.
+  void SetBase(Value base) { base_ = std::move(base); }
+  // Reads a module named in `with read_base():`; null when the file isn't of the new style.
+  void SetImporter(std::function<Namespace(const std::string& module, const Origin& at)> importer) {
+    importer_ = std::move(importer);
+  }
+  void SetLazyImports(bool lazy) { lazy_imports_ = lazy; }
+
+  void Run(const Ast& module);
+  Value Evaluate(const Ast& expression) { return Eval(expression); }
+
+  // What a ConfigDict makes of a value.
+  Value AsConfig(const Value& value) { return Hook(Ast(), value); }
+
+  Value& globals() { return globals_; }
+  std::unordered_set<std::string>& imported() { return imported_; }
+
+ private:
+  using Scope = std::unordered_map<std::string, Value>;
+  enum class Flow { kNext, kBreak, kContinue, kReturn };
+  struct Arguments {
+    std::vector<Value> positional;
+    std::vector<std::pair<std::string, Value>> keywords;
+  };
+  struct DepthGuard;
+
+  [[noreturn]] void Fail(const Ast& at, const std::string& what, const std::string& next = {}) const;
+  void Step(const Ast& at);
+  void Charge(const Ast& at, size_t bytes);
+  Origin At(const Ast& ast) const { return {source_, ast.line, ast.column}; }
+  Value Place(Value value, const Ast& ast) const;
+
+  // statement_eval.cpp
+  Flow Execute(const Ast& statement);
+  Flow Block(const Ast& block);
+  Flow For(const Ast& statement);
+  Flow While(const Ast& statement);
+  void Assign(const Ast& target, Value value);
+  void Unpack(const Ast& target, const Value& value);
+  void SetItem(const Ast& at, const Value& object, const Value& index, Value value);
+  void AugAssign(const Ast& statement);
+  void Delete(const Ast& target);
+  void DefineFunction(const Ast& statement);
+  void Import(const Ast& statement);
+  void ImportFrom(const Ast& statement);
+  void ImportBase(const Ast& statement);
+  void Bind(const std::string& name, Value value);
+  Value Hook(const Ast& at, const Value& value, int depth = 0);
+
+  // expression_eval.cpp
+  Value Eval(const Ast& ast);
+  Value EvalName(const Ast& ast);
+  Value EvalChain(const Ast& ast);
+  Value EvalPlaceholder(const Ast& ast);
+  Value EvalDisplay(const Ast& ast);
+  Value EvalDict(const Ast& ast);
+  Value EvalComprehension(const Ast& ast);
+  void Clause(const Ast& ast, size_t clause, const std::function<void()>& body);
+  Value EvalFString(const Ast& ast);
+  Value EvalCompare(const Ast& ast);
+  bool Contains(const Ast& at, const Value& container, const Value& item);
+  Value Attribute(const Ast& at, const Value& object, const std::string& name);
+  Value Subscript(const Ast& at, const Value& object, const Ast& index);
+  Value Slice(const Ast& at, const Value& object, const Ast& slice);
+  size_t Position(const Ast& at, int64_t index, size_t size) const;
+  bool SliceBounds(const Ast& at, const Ast& slice, size_t size, int64_t* from, int64_t* to, int64_t* step);
+  std::string ChainPath(const Ast& ast) const;
+  Value Derived(Value value, const std::string& path);
+  Value* Local(const std::string& name);
+
+  // operators.cpp
+  Value Unary(const Ast& at, const std::string& op, const Value& operand);
+  Value Binary(const Ast& at, const std::string& op, const Value& left, const Value& right);
+  Value Integers(const Ast& at, const std::string& op, int64_t a, int64_t b);
+  Value Floats(const Ast& at, const std::string& op, double a, double b);
+  Value Repeat(const Ast& at, const Value& value, int64_t count);
+
+  // calls.cpp, builtins.cpp, methods.cpp
+  Value Call(const Ast& ast);
+  Arguments EvalArguments(const Ast& call);
+  Value Invoke(const Ast& at, const Value& function, Arguments arguments);
+  Value InvokeUser(const Ast& at, const FunctionObject& function, Arguments arguments);
+  Value Builtin(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Module(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Method(const Ast& at, const FunctionObject& method, Arguments& arguments);
+  Value StringMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
+  Value ListMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
+  Value DictMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
+  Value MakeDict(const Ast& at, Arguments& arguments);
+  void UpdateDict(const Ast& at, DictObject& dict, const Value& from, bool recursive, int depth = 0);
+  void MergeConfig(const Ast& at, DictObject& dict, const Value& from, int depth = 0);
+  Value DeepCopy(const Ast& at, const Value& value, int depth = 0);
+  std::vector<Value> Iterate(const Ast& at, const Value& value);
+  std::string Format(const Ast& at, const Value& value, const std::string& spec);
+  std::string FormatTemplate(const Ast& at, const std::string& text, Arguments& arguments);
+  std::string Percent(const Ast& at, const std::string& text, const Value& value);
+  Value Range(const Ast& at, Arguments& arguments);
+  Value Round(const Ast& at, Arguments& arguments);
+  Value Convert(const Ast& at, const std::string& type, Arguments& arguments);
+  Value Extreme(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Sorted(const Ast& at, std::vector<Value> items, Arguments& arguments);
+  static bool IsBuiltin(const std::string& name);
+  static bool IsModuleMember(const std::string& module, const std::string& name);
+  static bool HasMethod(const Value& object, const std::string& name);
+  static bool StandardModule(const std::string& module);
+  void Need(const Ast& at, const Arguments& arguments, size_t least, size_t most, const std::string& name) const;
+  void SetKey(const Ast& at, DictObject& dict, const Value& key, Value value);
+  std::string Id(const Ast& at, const Value& key) const;
+
+  Arena& arena_;
+  Budget& budget_;
+  const std::string* source_;
+  Value globals_;
+  Value base_;
+  std::function<Namespace(const std::string&, const Origin&)> importer_;
+  bool lazy_imports_ = false;
+  std::unordered_set<std::string> imported_;
+  std::vector<Scope> scopes_;  // of functions and comprehensions, innermost last
+  size_t visible_from_ = 0;    // scopes before it belong to callers
+  Value returned_;
+  int depth_ = 0;
+  int calls_ = 0;
+};
+
+// A Node as a value of the evaluator, ConfigDicts and all; and back. ToNode throws UsageError for what no config can hold.
+Value FromNode(Arena& arena, const Node& node, Budget& budget);
+Node ToNode(const Value& value);
+
+}  // namespace xp::config::python

@@ -1,0 +1,340 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "exp/base/error.h"
+#include "src/config/python/evaluator.h"
+
+namespace xp::config::python {
+namespace {
+
+constexpr int kMaxHook = 150;
+
+}  // namespace
+
+void Evaluator::Run(const Ast& module) {
+  for (const AstPtr& statement : module.kids) {
+    if (Execute(*statement) != Flow::kNext) Fail(*statement, "`break`, `continue` or `return` outside of a loop or function");
+  }
+}
+
+Evaluator::Flow Evaluator::Execute(const Ast& statement) {
+  Step(statement);
+  switch (statement.kind) {
+    case AstKind::kAssign: {
+      Value value = Eval(*statement.kids[0]);
+      for (size_t i = 1; i < statement.kids.size(); ++i) Assign(*statement.kids[i], value);
+      return Flow::kNext;
+    }
+    case AstKind::kAugAssign:
+      AugAssign(statement);
+      return Flow::kNext;
+    case AstKind::kExpression:
+      Eval(*statement.kids[0]);
+      return Flow::kNext;
+    case AstKind::kDelete:
+      Delete(*statement.kids[0]);
+      return Flow::kNext;
+    case AstKind::kIf: {
+      bool condition = Truthy(Eval(*statement.kids[0]));
+      if (condition) return Block(*statement.kids[1]);
+      return statement.kids[2] == nullptr ? Flow::kNext : Block(*statement.kids[2]);
+    }
+    case AstKind::kFor:
+      return For(statement);
+    case AstKind::kWhile:
+      return While(statement);
+    case AstKind::kFunction:
+      DefineFunction(statement);
+      return Flow::kNext;
+    case AstKind::kReturn:
+      returned_ = statement.kids[0] == nullptr ? Value::None() : Eval(*statement.kids[0]);
+      return Flow::kReturn;
+    case AstKind::kPass:
+      return Flow::kNext;
+    case AstKind::kBreak:
+      return Flow::kBreak;
+    case AstKind::kContinue:
+      return Flow::kContinue;
+    case AstKind::kAssert:
+      if (!Truthy(Eval(*statement.kids[0]))) {
+        Fail(statement, "an assertion fails" + (statement.kids[1] == nullptr ? "" : ": " + Str(Eval(*statement.kids[1]))));
+      }
+      return Flow::kNext;
+    case AstKind::kImport:
+      Import(statement);
+      return Flow::kNext;
+    case AstKind::kImportFrom:
+      ImportFrom(statement);
+      return Flow::kNext;
+    case AstKind::kWith:
+      ImportBase(statement);
+      return Flow::kNext;
+    default:
+      Fail(statement, "this statement can't be used in a config");
+  }
+}
+
+Evaluator::Flow Evaluator::Block(const Ast& block) {
+  for (const AstPtr& statement : block.kids) {
+    Flow flow = Execute(*statement);
+    if (flow != Flow::kNext) return flow;
+  }
+  return Flow::kNext;
+}
+
+Evaluator::Flow Evaluator::For(const Ast& statement) {
+  for (Value& item : Iterate(*statement.kids[1], Eval(*statement.kids[1]))) {
+    Step(statement);
+    Assign(*statement.kids[0], std::move(item));
+    Flow flow = Block(*statement.kids[2]);
+    if (flow == Flow::kReturn) return flow;
+    if (flow == Flow::kBreak) return Flow::kNext;
+  }
+  return statement.kids[3] == nullptr ? Flow::kNext : Block(*statement.kids[3]);
+}
+
+Evaluator::Flow Evaluator::While(const Ast& statement) {
+  while (Truthy(Eval(*statement.kids[0]))) {
+    Flow flow = Block(*statement.kids[1]);
+    if (flow == Flow::kReturn) return flow;
+    if (flow == Flow::kBreak) return Flow::kNext;
+  }
+  return statement.kids[2] == nullptr ? Flow::kNext : Block(*statement.kids[2]);
+}
+
+void Evaluator::Bind(const std::string& name, Value value) {
+  if (scopes_.size() > visible_from_) {
+    scopes_.back()[name] = std::move(value);
+    return;
+  }
+  globals_.dict->Set(Value::String(name), "s" + name, std::move(value));
+}
+
+void Evaluator::Assign(const Ast& target, Value value) {
+  switch (target.kind) {
+    case AstKind::kName:
+      Bind(target.text, std::move(value));
+      return;
+    case AstKind::kTuple:
+    case AstKind::kList:
+      Unpack(target, value);
+      return;
+    case AstKind::kAttribute: {
+      Value object = EvalChain(*target.kids[0]);
+      if (object.type != Type::kDict) Fail(target, fmt::format("a {} has no attributes to set", TypeName(object.type)));
+      SetItem(target, object, Value::String(target.text), std::move(value));
+      return;
+    }
+    case AstKind::kSubscript: {
+      const Ast& inner = *target.kids[0];
+      bool chain = inner.kind == AstKind::kName || inner.kind == AstKind::kAttribute || inner.kind == AstKind::kSubscript;
+      Value object = chain ? EvalChain(inner) : Eval(inner);
+      const Ast& index = *target.kids[1];
+      if (index.kind != AstKind::kSlice) {
+        SetItem(target, object, Eval(index), std::move(value));
+        return;
+      }
+      if (object.type != Type::kList) Fail(target, "only a list's slice can be set");
+      int64_t from = 0;
+      int64_t to = 0;
+      int64_t step = 1;
+      SliceBounds(target, index, object.list->items.size(), &from, &to, &step);
+      if (step != 1) Fail(target, "a slice with a step can't be set");
+      std::vector<Value> items = Iterate(target, value);
+      auto& list = object.list->items;
+      to = std::max(from, to);
+      list.erase(list.begin() + from, list.begin() + to);
+      list.insert(list.begin() + from, items.begin(), items.end());
+      return;
+    }
+    default:
+      Fail(target, "this can't be assigned to");
+  }
+}
+
+void Evaluator::Unpack(const Ast& target, const Value& value) {
+  std::vector<Value> items = Iterate(target, value);
+  size_t star = target.kids.size();
+  for (size_t i = 0; i < target.kids.size(); ++i) {
+    if (target.kids[i]->kind == AstKind::kStarred) star = i;
+  }
+  bool starred = star < target.kids.size();
+  size_t fixed = target.kids.size() - (starred ? 1 : 0);
+  if (starred ? items.size() < fixed : items.size() != fixed) {
+    Fail(target, fmt::format("{} values for {} names", items.size(), target.kids.size()));
+  }
+  size_t extra = items.size() - fixed;
+  size_t at = 0;
+  for (size_t i = 0; i < target.kids.size(); ++i) {
+    if (i != star) {
+      Assign(*target.kids[i], items[at++]);
+      continue;
+    }
+    std::vector<Value> rest(items.begin() + static_cast<long>(at), items.begin() + static_cast<long>(at + extra));
+    Assign(*target.kids[i]->kids[0], arena_.List(std::move(rest)));
+    at += extra;
+  }
+}
+
+// What a ConfigDict makes of a value that is put into it: plain dicts become ConfigDicts, lists are copied.
+Value Evaluator::Hook(const Ast& at, const Value& value, int depth) {
+  if (depth > kMaxHook) Fail(at, "the value is nested too deeply, or holds itself");
+  Step(at);
+  Value out = value;
+  if (value.IsSequence()) {
+    std::vector<Value> items;
+    for (const Value& item : value.list->items) items.push_back(Hook(at, item, depth + 1));
+    Charge(at, items.size() * sizeof(Value));
+    out.list = arena_.List(std::move(items), value.type).list;
+  } else if (value.type == Type::kDict && !value.dict->config) {
+    out.dict = arena_.Dict(true).dict;
+    for (const DictObject::Pair& pair : value.dict->pairs) {
+      out.dict->Set(pair.key, pair.id, Hook(at, pair.value, depth + 1));
+    }
+    Charge(at, value.dict->pairs.size() * sizeof(DictObject::Pair));
+  }
+  return out;
+}
+
+void Evaluator::SetItem(const Ast& at, const Value& object, const Value& index, Value value) {
+  if (object.type == Type::kDict) {
+    SetKey(at, *object.dict, index, object.dict->config ? Hook(at, value) : std::move(value));
+    return;
+  }
+  if (object.type != Type::kList) Fail(at, fmt::format("a {}'s elements can't be set", TypeName(object.type)));
+  if (!index.IsIntegral()) Fail(at, "a list's index is an int");
+  object.list->items[Position(at, index.AsInt(), object.list->items.size())] = std::move(value);
+}
+
+void Evaluator::AugAssign(const Ast& statement) {
+  const Ast& target = *statement.kids[0];
+  Value left = Eval(target);
+  Value right = Eval(*statement.kids[1]);
+  // += on a list changes it in place, so that every name for it sees the change.
+  if (statement.text == "+" && left.type == Type::kList) {
+    std::vector<Value> items = Iterate(statement, right);
+    Charge(statement, items.size() * sizeof(Value));
+    left.list->items.insert(left.list->items.end(), items.begin(), items.end());
+    Assign(target, left);
+    return;
+  }
+  Value value = Place(Binary(statement, statement.text, left, right), statement);
+  value.from = Join(left.from, right.from);
+  Assign(target, std::move(value));
+}
+
+void Evaluator::Delete(const Ast& target) {
+  if (target.kind == AstKind::kTuple) {
+    for (const AstPtr& kid : target.kids) Delete(*kid);
+    return;
+  }
+  if (target.kind == AstKind::kName) {
+    bool local = scopes_.size() > visible_from_ && scopes_.back().erase(target.text) > 0;
+    if (!local && !globals_.dict->Erase("s" + target.text)) Fail(target, fmt::format("the name `{}` isn't defined", target.text));
+    return;
+  }
+  if (target.kind != AstKind::kAttribute && target.kind != AstKind::kSubscript) Fail(target, "this can't be deleted");
+  Value object = EvalChain(*target.kids[0]);
+  Value index;
+  if (target.kind == AstKind::kAttribute) {
+    index = Value::String(target.text);
+  } else if (target.kids[1]->kind == AstKind::kSlice) {
+    if (object.type != Type::kList) Fail(target, "only a list's slice can be deleted");
+    int64_t from = 0;
+    int64_t to = 0;
+    int64_t step = 1;
+    SliceBounds(target, *target.kids[1], object.list->items.size(), &from, &to, &step);
+    if (step != 1) Fail(target, "a slice with a step can't be deleted");
+    if (from < to) object.list->items.erase(object.list->items.begin() + from, object.list->items.begin() + to);
+    return;
+  } else {
+    index = Eval(*target.kids[1]);
+  }
+  if (object.type == Type::kDict) {
+    if (!object.dict->Erase(Id(target, index))) Fail(target, fmt::format("the dict has no key {}", Repr(index)));
+  } else if (object.type == Type::kList && index.IsIntegral()) {
+    object.list->items.erase(object.list->items.begin() +
+                             static_cast<long>(Position(target, index.AsInt(), object.list->items.size())));
+  } else {
+    Fail(target, fmt::format("a {}'s elements can't be deleted", TypeName(object.type)));
+  }
+}
+
+void Evaluator::DefineFunction(const Ast& statement) {
+  FunctionObject function;
+  function.name = statement.text;
+  function.code = &statement;
+  for (size_t i = 1; i < statement.kids.size(); ++i) function.defaults.push_back(Eval(*statement.kids[i]));
+  for (size_t i = visible_from_; i < scopes_.size(); ++i) {
+    for (const auto& [name, value] : scopes_[i]) function.captured[name] = value;
+  }
+  Bind(statement.text, arena_.Function(std::move(function)));
+}
+
+void Evaluator::Import(const Ast& statement) {
+  for (size_t i = 0; i + 1 < statement.names.size(); i += 2) {
+    const std::string& module = statement.names[i];
+    const std::string& alias = statement.names[i + 1];
+    std::string top = module.substr(0, module.find('.'));
+    std::string name = alias.empty() ? top : alias;
+    imported_.insert(name);
+    if (StandardModule(top)) {
+      Value value = Value::String(alias.empty() ? top : module);
+      value.type = Type::kModule;
+      Bind(name, std::move(value));
+    } else {
+      // `import a.b` names a, `import a.b as c` names a.b.
+      Bind(name, arena_.Lazy({alias.empty() ? top : module, ""}));
+    }
+  }
+}
+
+void Evaluator::ImportFrom(const Ast& statement) {
+  const std::string& module = statement.text;
+  for (size_t i = 0; i + 1 < statement.names.size(); i += 2) {
+    const std::string& name = statement.names[i];
+    const std::string& alias = statement.names[i + 1].empty() ? name : statement.names[i + 1];
+    if (name == "*") Fail(statement, "`import *` outside of `with read_base():`", "import the names that are used");
+    imported_.insert(alias);
+    if (module.rfind("mmengine.config", 0) == 0 || (module == "mmengine" && name == "Config")) {
+      FunctionObject function;
+      function.name = name;
+      Bind(alias, arena_.Function(std::move(function)));
+    } else if (StandardModule(module.substr(0, module.find('.')))) {
+      Value value = Value::String(module);
+      value.type = Type::kModule;
+      Bind(alias, Attribute(statement, value, name));
+    } else {
+      Bind(alias, arena_.Lazy({module, name}));
+    }
+  }
+}
+
+// with read_base():
+//     from .base import *
+void Evaluator::ImportBase(const Ast& statement) {
+  const Ast& call = *statement.kids[0];
+  bool reads = call.kind == AstKind::kCall && call.kids.size() == 1 && call.kids[0]->kind == AstKind::kName &&
+               call.kids[0]->text == "read_base";
+  if (!reads) Fail(statement, "only `with read_base():` can be used in a config");
+  if (!importer_) Fail(statement, "`_base_` and `read_base()` don't go together", "use one of them in all files of the chain");
+  for (const AstPtr& line : statement.kids[1]->kids) {
+    if (line->kind == AstKind::kPass) continue;
+    if (line->kind != AstKind::kImportFrom) Fail(*line, "only `from ... import ...` can stand in `with read_base():`");
+    Namespace base = importer_(line->text, At(*line));
+    imported_.insert(base.imported.begin(), base.imported.end());
+    for (size_t i = 0; i + 1 < line->names.size(); i += 2) {
+      const std::string& name = line->names[i];
+      if (name == "*") {
+        for (const DictObject::Pair& pair : base.globals.dict->pairs) Bind(Str(pair.key), pair.value);
+        continue;
+      }
+      const DictObject::Pair* pair = base.globals.dict->Find("s" + name);
+      if (pair == nullptr) Fail(*line, fmt::format("{} has no `{}`", line->text, name));
+      Bind(line->names[i + 1].empty() ? name : line->names[i + 1], pair->value);
+    }
+  }
+}
+
+}  // namespace xp::config::python

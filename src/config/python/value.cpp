@@ -1,0 +1,374 @@
+#include "src/config/python/value.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+namespace xp::config::python {
+namespace {
+
+constexpr size_t kIndexFrom = 12;
+constexpr size_t kMostSources = 16;
+constexpr int kMaxDepth = 150;
+constexpr size_t kMaxRepr = 1 << 20;
+
+}  // namespace
+
+const char* TypeName(Type type) {
+  static constexpr const char* kNames[] = {"None", "bool", "int",      "float", "str",    "list",    "tuple",
+                                           "dict", "set",  "function", "type",  "module", "ellipsis"};
+  return kNames[static_cast<size_t>(type)];
+}
+
+Value Value::Bool(bool value) {
+  Value out;
+  out.type = Type::kBool;
+  out.boolean = value;
+  return out;
+}
+
+Value Value::Int(int64_t value) {
+  Value out;
+  out.type = Type::kInt;
+  out.integer = value;
+  return out;
+}
+
+Value Value::Float(double value) {
+  Value out;
+  out.type = Type::kFloat;
+  out.number = value;
+  return out;
+}
+
+Value Value::String(std::string value) {
+  Value out;
+  out.type = Type::kString;
+  out.string = std::make_shared<const std::string>(std::move(value));
+  return out;
+}
+
+DictObject::Pair* DictObject::Find(const std::string& id) {
+  if (pairs.size() >= kIndexFrom) {
+    auto it = index.find(id);
+    return it == index.end() ? nullptr : &pairs[it->second];
+  }
+  for (Pair& pair : pairs) {
+    if (pair.id == id) return &pair;
+  }
+  return nullptr;
+}
+
+Value& DictObject::Set(const Value& key, const std::string& id, Value value) {
+  changed = true;
+  if (Pair* pair = Find(id)) return pair->value = std::move(value);
+  pairs.push_back({key, id, std::move(value)});
+  if (pairs.size() == kIndexFrom) {
+    for (size_t i = 0; i < pairs.size(); ++i) index[pairs[i].id] = i;
+  } else if (pairs.size() > kIndexFrom) {
+    index[id] = pairs.size() - 1;
+  }
+  return pairs.back().value;
+}
+
+bool DictObject::Erase(const std::string& id) {
+  Pair* pair = Find(id);
+  if (pair == nullptr) return false;
+  changed = true;
+  pairs.erase(pairs.begin() + (pair - pairs.data()));
+  index.clear();
+  if (pairs.size() >= kIndexFrom) {
+    for (size_t i = 0; i < pairs.size(); ++i) index[pairs[i].id] = i;
+  }
+  return true;
+}
+
+void DictObject::Clear() {
+  changed = true;
+  pairs.clear();
+  index.clear();
+}
+
+Value Arena::List(std::vector<Value> items, Type type) {
+  lists_.push_back({std::move(items)});
+  Value out;
+  out.type = type;
+  out.list = &lists_.back();
+  return out;
+}
+
+Value Arena::Dict(bool config) {
+  dicts_.emplace_back();
+  dicts_.back().config = config;
+  Value out;
+  out.type = Type::kDict;
+  out.dict = &dicts_.back();
+  return out;
+}
+
+Value Arena::Set() {
+  Value out = Dict();
+  out.type = Type::kSet;
+  return out;
+}
+
+Value Arena::Function(FunctionObject function) {
+  functions_.push_back(std::move(function));
+  Value out;
+  out.type = Type::kFunction;
+  out.function = &functions_.back();
+  return out;
+}
+
+Value Arena::Lazy(LazyObject lazy) {
+  lazies_.push_back(std::move(lazy));
+  Value out;
+  out.type = Type::kLazy;
+  out.lazy = &lazies_.back();
+  return out;
+}
+
+bool KeyId(const Value& key, std::string* id) {
+  switch (key.type) {
+    case Type::kString:
+      *id = "s" + key.Text();
+      return true;
+    case Type::kNone:
+      *id = "n";
+      return true;
+    case Type::kBool:
+    case Type::kInt:
+      *id = "i" + std::to_string(key.AsInt());
+      return true;
+    case Type::kFloat: {
+      bool whole = std::nearbyint(key.number) == key.number && std::abs(key.number) < 9e18;
+      *id = whole ? "i" + std::to_string(static_cast<int64_t>(key.number)) : "f" + FloatRepr(key.number);
+      return true;
+    }
+    case Type::kTuple: {
+      *id = "t";
+      for (const Value& item : key.list->items) {
+        std::string part;
+        if (item.type == Type::kTuple || !KeyId(item, &part)) return false;
+        *id += std::to_string(part.size()) + ":" + part;
+      }
+      return true;
+    }
+    case Type::kLazy:
+      *id = "l" + key.lazy->Text();
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string FloatRepr(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  // Python: shortest digits, exponent form below 1e-4 and from 1e16 on.
+  char buffer[400];
+  double magnitude = std::abs(value);
+  bool scientific = magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e16);
+  auto [end, error] =
+      std::to_chars(buffer, buffer + sizeof(buffer), value,
+                    scientific ? std::chars_format::scientific : std::chars_format::fixed);
+  std::string text(buffer, end);
+  if (!scientific && text.find('.') == std::string::npos) text += ".0";
+  return text;
+}
+
+namespace {
+
+std::string QuotedRepr(const std::string& text) {
+  char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
+  std::string out(1, quote);
+  for (char c : text) {
+    if (c == quote || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + quote;
+}
+
+void AppendRepr(std::string& out, const Value& value, int depth) {
+  if (depth > kMaxDepth || out.size() > kMaxRepr) {
+    out += "...";
+    return;
+  }
+  switch (value.type) {
+    case Type::kString:
+      out += QuotedRepr(value.Text());
+      return;
+    case Type::kList:
+    case Type::kTuple: {
+      out += value.type == Type::kList ? '[' : '(';
+      bool first = true;
+      for (const Value& item : value.list->items) {
+        if (!first) out += ", ";
+        first = false;
+        AppendRepr(out, item, depth + 1);
+      }
+      if (value.type == Type::kTuple && value.list->items.size() == 1) out += ',';
+      out += value.type == Type::kList ? ']' : ')';
+      return;
+    }
+    case Type::kDict:
+    case Type::kSet: {
+      if (value.type == Type::kSet && value.dict->pairs.empty()) {
+        out += "set()";
+        return;
+      }
+      out += '{';
+      bool first = true;
+      for (const DictObject::Pair& pair : value.dict->pairs) {
+        if (!first) out += ", ";
+        first = false;
+        AppendRepr(out, pair.key, depth + 1);
+        if (value.type == Type::kSet) continue;
+        out += ": ";
+        AppendRepr(out, pair.value, depth + 1);
+      }
+      out += '}';
+      return;
+    }
+    default:
+      out += Str(value);
+  }
+}
+
+}  // namespace
+
+std::string Repr(const Value& value) {
+  std::string out;
+  AppendRepr(out, value, 0);
+  return out;
+}
+
+std::string Str(const Value& value) {
+  switch (value.type) {
+    case Type::kNone:
+      return "None";
+    case Type::kBool:
+      return value.boolean ? "True" : "False";
+    case Type::kInt:
+      return std::to_string(value.integer);
+    case Type::kFloat:
+      return FloatRepr(value.number);
+    case Type::kString:
+      return value.Text();
+    case Type::kFunction:
+      return "<function " + value.function->name + ">";
+    case Type::kLazy:
+      return value.lazy->name.empty() ? value.lazy->module : value.lazy->name;
+    case Type::kModule:
+      return "<module '" + value.Text() + "'>";
+    case Type::kEllipsis:
+      return "Ellipsis";
+    default:
+      return Repr(value);
+  }
+}
+
+bool Truthy(const Value& value) {
+  switch (value.type) {
+    case Type::kNone:
+      return false;
+    case Type::kBool:
+    case Type::kInt:
+      return value.AsInt() != 0;
+    case Type::kFloat:
+      return value.number != 0;
+    case Type::kString:
+      return !value.Text().empty();
+    case Type::kList:
+    case Type::kTuple:
+      return !value.list->items.empty();
+    case Type::kDict:
+    case Type::kSet:
+      return !value.dict->pairs.empty();
+    default:
+      return true;
+  }
+}
+
+bool Equal(const Value& a, const Value& b, int depth) {
+  if (depth > kMaxDepth) throw std::string("values nested too deeply to compare");
+  if (a.IsNumber() && b.IsNumber()) {
+    return a.IsIntegral() && b.IsIntegral() ? a.AsInt() == b.AsInt() : a.AsDouble() == b.AsDouble();
+  }
+  if (a.type != b.type) return false;
+  switch (a.type) {
+    case Type::kString:
+      return a.Text() == b.Text();
+    case Type::kList:
+    case Type::kTuple: {
+      if (a.list == b.list) return true;
+      if (a.list->items.size() != b.list->items.size()) return false;
+      for (size_t i = 0; i < a.list->items.size(); ++i) {
+        if (!Equal(a.list->items[i], b.list->items[i], depth + 1)) return false;
+      }
+      return true;
+    }
+    case Type::kDict:
+    case Type::kSet: {
+      if (a.dict == b.dict) return true;
+      if (a.dict->pairs.size() != b.dict->pairs.size()) return false;
+      for (const DictObject::Pair& pair : a.dict->pairs) {
+        const DictObject::Pair* other = b.dict->Find(pair.id);
+        if (other == nullptr || !Equal(pair.value, other->value, depth + 1)) return false;
+      }
+      return true;
+    }
+    case Type::kNone:
+    case Type::kEllipsis:
+      return true;
+    case Type::kLazy:
+      return a.lazy->Text() == b.lazy->Text();
+    default:
+      return a.function == b.function;
+  }
+}
+
+int Compare(const Value& a, const Value& b, int depth) {
+  if (depth > kMaxDepth) throw std::string("values nested too deeply to compare");
+  auto order = [](auto x, auto y) { return x < y ? -1 : x > y ? 1 : 0; };
+  if (a.IsNumber() && b.IsNumber()) {
+    return a.IsIntegral() && b.IsIntegral() ? order(a.AsInt(), b.AsInt()) : order(a.AsDouble(), b.AsDouble());
+  }
+  if (a.type == Type::kString && b.type == Type::kString) return order(a.Text().compare(b.Text()), 0);
+  if (a.IsSequence() && a.type == b.type) {
+    const auto& x = a.list->items;
+    const auto& y = b.list->items;
+    for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+      if (!Equal(x[i], y[i], depth + 1)) return Compare(x[i], y[i], depth + 1);
+    }
+    return order(x.size(), y.size());
+  }
+  throw fmt::format("{} and {} can't be ordered", TypeName(a.type), TypeName(b.type));
+}
+
+Sources Join(const Sources& a, const Sources& b) {
+  if (a == nullptr || a == b) return b;
+  if (b == nullptr) return a;
+  auto joined = std::make_shared<std::vector<Source>>(*a);
+  for (const Source& source : *b) {
+    bool known = false;
+    for (const Source& mine : *a) known = known || mine.path == source.path;
+    if (!known && joined->size() < kMostSources) joined->push_back(source);
+  }
+  return joined;
+}
+
+}  // namespace xp::config::python

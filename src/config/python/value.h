@@ -1,0 +1,127 @@
+// Python values while a config is evaluated. Containers are shared by reference, as in Python; an Arena owns them, so that
+// cycles and deep nesting are freed in one go.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "exp/config/node.h"
+#include "src/config/python/ast.h"
+
+namespace xp::config::python {
+
+enum class Type : uint8_t { kNone, kBool, kInt, kFloat, kString, kList, kTuple, kDict, kSet, kFunction, kLazy, kModule, kEllipsis };
+
+const char* TypeName(Type type);
+
+struct ListObject;
+struct DictObject;
+struct FunctionObject;
+struct LazyObject;
+
+// One value with its origin, the layers that it brought along from a base, and the keys that it was derived from.
+struct Value {
+  Type type = Type::kNone;
+  union {
+    bool boolean;
+    int64_t integer = 0;
+    double number;
+    ListObject* list;  // also tuples
+    DictObject* dict;  // also sets, whose values are unused
+    FunctionObject* function;
+    LazyObject* lazy;
+  };
+  std::shared_ptr<const std::string> string;  // kString; a kModule's name
+  const std::string* tag = nullptr;
+  Origin origin;
+  std::shared_ptr<const Layer> history;
+  Sources from;
+
+  static Value None() { return {}; }
+  static Value Bool(bool value);
+  static Value Int(int64_t value);
+  static Value Float(double value);
+  static Value String(std::string value);
+
+  bool IsNumber() const { return type == Type::kBool || type == Type::kInt || type == Type::kFloat; }
+  bool IsIntegral() const { return type == Type::kBool || type == Type::kInt; }
+  bool IsSequence() const { return type == Type::kList || type == Type::kTuple; }
+  int64_t AsInt() const { return type == Type::kBool ? static_cast<int64_t>(boolean) : integer; }
+  double AsDouble() const { return type == Type::kFloat ? number : static_cast<double>(AsInt()); }
+  const std::string& Text() const { return *string; }
+};
+
+struct ListObject {
+  std::vector<Value> items;
+};
+
+// Keys in order of insertion; equal as Python's are (1 == 1.0 == True).
+struct DictObject {
+  struct Pair {
+    Value key;
+    std::string id;  // text that is equal for equal keys
+    Value value;
+  };
+  std::vector<Pair> pairs;
+  std::unordered_map<std::string, size_t> index;  // used from kIndexFrom pairs on
+  bool config = false;   // mmengine's ConfigDict: update is recursive, attributes are keys
+  bool changed = false;  // by the file being evaluated
+
+  Pair* Find(const std::string& id);
+  Value& Set(const Value& key, const std::string& id, Value value);
+  bool Erase(const std::string& id);
+  void Clear();
+};
+
+// A function of the file, a lambda, a builtin or a bound method.
+struct FunctionObject {
+  std::string name;
+  Value self;                            // a bound method's object
+  const Ast* code = nullptr;             // of the file; null for builtins
+  std::vector<Value> defaults;
+  std::unordered_map<std::string, Value> captured;
+};
+
+// mmengine's LazyObject and LazyAttr: a name imported from a package that isn't there at this time.
+struct LazyObject {
+  std::string module;    // "torch.optim"
+  std::string name;      // "SGD"; empty for a module
+  std::string Text() const { return module + "." + (name.empty() ? module : name); }
+};
+
+class Arena {
+ public:
+  Value List(std::vector<Value> items = {}, Type type = Type::kList);
+  Value Dict(bool config = false);
+  Value Set();
+  Value Function(FunctionObject function);
+  Value Lazy(LazyObject lazy);
+
+ private:
+  std::deque<ListObject> lists_;
+  std::deque<DictObject> dicts_;
+  std::deque<FunctionObject> functions_;
+  std::deque<LazyObject> lazies_;
+};
+
+// The text by which a dict finds its key; false when the type isn't hashable.
+bool KeyId(const Value& key, std::string* id);
+
+// Python's str() and repr().
+std::string Str(const Value& value);
+std::string Repr(const Value& value);
+std::string FloatRepr(double value);
+
+bool Truthy(const Value& value);
+bool Equal(const Value& a, const Value& b, int depth = 0);
+// -1, 0, 1; throws std::string (a message) when they can't be ordered.
+int Compare(const Value& a, const Value& b, int depth = 0);
+
+// Union of what two values were derived from, at most kMostSources.
+Sources Join(const Sources& a, const Sources& b);
+
+}  // namespace xp::config::python

@@ -101,7 +101,7 @@ std::vector<std::string> AllPaths(const Node& root) {
 std::string Explain(const Resolved& resolved, const std::string& path) {
   std::string out;
   for (const Dropped& dropped : resolved.dropped) {
-    if (dropped.path != path) continue;
+    if (dropped.path != path || dropped.value.IsNull()) continue;
     out += fmt::format("  {}  deleted {} ({})\n", Place(dropped.by), Shown(dropped.value),
                        Place(dropped.value.origin()));
   }
@@ -141,6 +141,7 @@ std::string ExplainAll(const Resolved& resolved) {
     out += fmt::format("{:<{}}  # {}\n", lines[i], width, Comment(*leaves[i].second));
   }
   for (const Dropped& dropped : resolved.dropped) {
+    if (dropped.value.IsNull()) continue;
     out += fmt::format("# {} was deleted by {}: {} ({})\n", dropped.path, Place(dropped.by),
                        Brief(dropped.value), Place(dropped.value.origin()));
   }

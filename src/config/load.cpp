@@ -14,6 +14,7 @@
 #include "src/config/override.h"
 #include "src/config/package.h"
 #include "src/config/placeholder.h"
+#include "src/config/stale.h"
 #include "src/config/suggest.h"
 #include "src/config/toml.h"
 #include "src/config/yaml.h"
@@ -49,6 +50,7 @@ void Finish(Resolved& result, const std::vector<std::string>& overrides,
   }
   NoteOverridden(changes, &result.warnings);
   StripDelete(result.root);
+  for (Notice& notice : StaleValues(result.root)) result.warnings.push_back(std::move(notice));
   if (options.interpolate) Interpolate(result.root);
   result.overrides = overrides;
 }
@@ -172,15 +174,21 @@ fs::path Loader::BasePath(const Node& base, const fs::path& path, std::string* s
   size_t colons = text.find("::");
   if (colons != std::string::npos) {
     *scope = text.substr(0, colons);
-    fs::path found = FindPackageConfig(*scope, text.substr(colons + 2), path, options_.search_paths);
+    fs::path found =
+        FindPackageConfig(*scope, text.substr(colons + 2), path, options_.search_paths);
     if (!found.empty()) return found;
-    throw UsageError({.what = fmt::format("the base {} isn't found in any installed package", text),
-                      .where = base.Where(),
-                      .expected = fmt::format("{0}/.mim/configs/{1} in a search path", *scope, text.substr(colons + 2)),
-                      .next = fmt::format("install {}, or name the folder that holds it with --search-path or EXP_CONFIG_PATH", *scope)});
+    throw UsageError(
+        {.what = fmt::format("the base {} isn't found in any installed package", text),
+         .where = base.Where(),
+         .expected =
+             fmt::format("{0}/.mim/configs/{1} in a search path", *scope, text.substr(colons + 2)),
+         .next = fmt::format(
+             "install {}, or name the folder that holds it with --search-path or EXP_CONFIG_PATH",
+             *scope)});
   }
   fs::path name = text;
-  if (text.rfind("~/", 0) == 0 && std::getenv("HOME") != nullptr) name = fs::path(std::getenv("HOME")) / text.substr(2);
+  if (text.rfind("~/", 0) == 0 && std::getenv("HOME") != nullptr)
+    name = fs::path(std::getenv("HOME")) / text.substr(2);
   if (name.is_absolute()) return name;
   return (path.parent_path() / name).lexically_normal();
 }
@@ -246,13 +254,14 @@ Node Loader::Python(const std::string& text, const fs::path& path) {
 }
 
 Node Loader::NewStylePython(const PythonFile& file) {
-  return file.RunNewStyle([this](const std::string& module, const fs::path& from, const Origin& at) -> const PythonFile& {
-    return Module(module, from, at);
-  });
+  return file.RunNewStyle(
+      [this](const std::string& module, const fs::path& from,
+             const Origin& at) -> const PythonFile& { return Module(module, from, at); });
 }
 
 // The file of `from ..base.x import`, or of `from mmdet.configs.x import` in an installed package.
-const PythonFile& Loader::Module(const std::string& module, const fs::path& from, const Origin& at) {
+const PythonFile& Loader::Module(const std::string& module, const fs::path& from,
+                                 const Origin& at) {
   size_t level = std::min(module.find_first_not_of('.'), module.size());
   std::string relative = module.substr(level);
   std::replace(relative.begin(), relative.end(), '.', '/');
@@ -266,10 +275,13 @@ const PythonFile& Loader::Module(const std::string& module, const fs::path& from
     path = FindInPackages(relative, from, options_.search_paths);
   }
   if (path.empty() || !fs::is_regular_file(path)) {
-    throw UsageError({.what = fmt::format("the config module {} isn't found", module),
-                      .where = at.Text(),
-                      .expected = path.empty() ? relative + " in a search path" : path.string(),
-                      .next = path.empty() ? "name the folder that holds it with --search-path or EXP_CONFIG_PATH" : NearFiles(path)});
+    throw UsageError(
+        {.what = fmt::format("the config module {} isn't found", module),
+         .where = at.Text(),
+         .expected = path.empty() ? relative + " in a search path" : path.string(),
+         .next = path.empty()
+                     ? "name the folder that holds it with --search-path or EXP_CONFIG_PATH"
+                     : NearFiles(path)});
   }
   auto& known = modules_[fs::canonical(path).string()];
   if (known == nullptr) {

@@ -28,14 +28,16 @@ class Loader {
   Node Parse(const std::string& text, const std::filesystem::path& path);
   Node Python(const std::string& text, const std::filesystem::path& path);
   Node NewStylePython(const PythonFile& file);
-  const PythonFile& Module(const std::string& module, const std::filesystem::path& from, const Origin& at);
+  const PythonFile& Module(const std::string& module, const std::filesystem::path& from,
+                           const Origin& at);
   Node MmBases(const Node& bases, const std::filesystem::path& path);
   void Deprecated(Node& own);
   Node WithBases(Node own, const std::filesystem::path& path);
   Node WithMmBases(Node own, const Node& bases, const std::filesystem::path& path);
   Node WithPlainBases(Node own, const Node& bases, const std::filesystem::path& path);
   // The file that a base names; *scope gets the package of a `pkg::` base.
-  std::filesystem::path BasePath(const Node& base, const std::filesystem::path& path, std::string* scope) const;
+  std::filesystem::path BasePath(const Node& base, const std::filesystem::path& path,
+                                 std::string* scope) const;
   std::vector<Node> BaseList(const Node& bases, const char* key) const;
   [[noreturn]] void Cycle(const std::string& name, const Origin& from) const;
 
@@ -45,7 +47,8 @@ class Loader {
       done_;                       // by canonical path: a base of several files is read once
   std::vector<std::string> open_;  // files being read, outermost first
   std::unordered_set<std::string> open_set_;
-  std::unordered_map<std::string, std::unique_ptr<PythonFile>> modules_;  // of new-style Python, by path
+  std::unordered_map<std::string, std::unique_ptr<PythonFile>>
+      modules_;  // of new-style Python, by path
 };
 
 }  // namespace xp::config

@@ -122,7 +122,10 @@ void MergeElements(Node& base, const Node& over, const std::string& path,
 
 void MergeValue(Node& base, const Node& over, const std::string& path,
                 std::vector<Dropped>* dropped) {
-  if (!over.IsDict() || base.IsNull()) return Replace(base, over, Action::kWritten);
+  // A tagged value (PaddleDetection's `!COCODataSet {...}`) is an object of its own, not a dict to
+  // merge.
+  bool object = !over.tag().empty() || !base.tag().empty();
+  if (!over.IsDict() || base.IsNull() || object) return Replace(base, over, Action::kWritten);
   if (Deletes(over, path)) {
     if (dropped != nullptr) dropped->push_back({path, base, over.origin()});
     return Replace(base, over, Action::kDeleted);
@@ -155,6 +158,9 @@ void MergeInto(Node& base, const Node& over, const std::string& path,
     Node* mine = base.FindMutable(entry.key);
     if (mine == nullptr) {
       Node next = entry.value;
+      // It deletes nothing; mmengine would leave it in the result.
+      if (dropped != nullptr && next.Has(kDelete))
+        dropped->push_back({JoinPath(path, entry.key), Node(), next.origin()});
       StripDelete(next);
       base.Set(entry.key, std::move(next));
     } else {
@@ -197,7 +203,8 @@ void SetScope(Node& node, const std::string& scope) {
     }
     return;
   }
-  for (size_t i = 0; i < node.size(); ++i) SetScope(*node.FindMutable(node.entries()[i].key), scope);
+  for (size_t i = 0; i < node.size(); ++i)
+    SetScope(*node.FindMutable(node.entries()[i].key), scope);
 }
 
 }  // namespace xp::config

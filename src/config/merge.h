@@ -25,7 +25,8 @@ void StripDelete(Node& node);
 // places (ViT-Adapter#98).
 void AddBase(Node& bases, const Node& base);
 
-// mmengine: the outermost dicts with a `type` of a base from another package get `_scope_: package`.
+// mmengine: the outermost dicts with a `type` of a base from another package get `_scope_:
+// package`.
 void SetScope(Node& node, const std::string& scope);
 
 }  // namespace xp::config

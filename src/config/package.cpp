@@ -10,7 +10,8 @@ namespace fs = std::filesystem;
 // lib/python3.*/site-packages and dist-packages below a prefix.
 void AddSites(const fs::path& prefix, std::vector<fs::path>& roots) {
   std::error_code error;
-  for (fs::directory_iterator it(prefix / "lib", error), end; !error && it != end; it.increment(error)) {
+  for (fs::directory_iterator it(prefix / "lib", error), end; !error && it != end;
+       it.increment(error)) {
     if (it->path().filename().string().rfind("python3", 0) != 0) continue;
     roots.push_back(it->path() / "site-packages");
     roots.push_back(it->path() / "dist-packages");
@@ -49,8 +50,8 @@ fs::path FindInPackages(const std::string& relative, const fs::path& from,
   return {};
 }
 
-fs::path FindPackageConfig(const std::string& package, const std::string& path, const fs::path& from,
-                           const std::vector<std::string>& search_paths) {
+fs::path FindPackageConfig(const std::string& package, const std::string& path,
+                           const fs::path& from, const std::vector<std::string>& search_paths) {
   if (package.find('/') != std::string::npos) return {};
   for (const char* folder : {"/.mim/configs/", "/configs/", "/.mim/", "/"}) {
     fs::path found = FindInPackages(package + folder + path, from, search_paths);

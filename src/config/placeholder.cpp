@@ -43,9 +43,12 @@ Environment ReadEnvironment(std::string_view text, size_t begin) {
   size_t line = text.find('\n', at);
   if (close == std::string_view::npos || line < close) return found;
   std::string_view fallback = text.substr(at, close - at);
-  if (!fallback.empty() && (fallback.back() == '\'' || fallback.back() == '"')) fallback.remove_suffix(1);
-  while (!fallback.empty() && (fallback.front() == ' ' || fallback.front() == '\t')) fallback.remove_prefix(1);
-  while (!fallback.empty() && (fallback.back() == ' ' || fallback.back() == '\t')) fallback.remove_suffix(1);
+  if (!fallback.empty() && (fallback.back() == '\'' || fallback.back() == '"'))
+    fallback.remove_suffix(1);
+  while (!fallback.empty() && (fallback.front() == ' ' || fallback.front() == '\t'))
+    fallback.remove_prefix(1);
+  while (!fallback.empty() && (fallback.back() == ' ' || fallback.back() == '\t'))
+    fallback.remove_suffix(1);
   found.name = word;
   found.fallback = fallback;
   found.length = close + 2 - begin;
@@ -73,10 +76,12 @@ bool ReadPlaceholder(std::string_view text, size_t begin, const fs::path& file, 
   if (environment.length > 0) {
     const char* value = std::getenv(environment.name.c_str());
     if (value == nullptr && environment.fallback.empty()) {
-      throw UsageError({.what = fmt::format("the environment variable {} isn't set", environment.name),
-                        .where = at.Text(),
-                        .expected = "",
-                        .next = fmt::format("set it, or give a default: {{{{${}:default}}}}", environment.name)});
+      throw UsageError(
+          {.what = fmt::format("the environment variable {} isn't set", environment.name),
+           .where = at.Text(),
+           .expected = "",
+           .next =
+               fmt::format("set it, or give a default: {{{{${}:default}}}}", environment.name)});
     }
     *replacement = value == nullptr ? environment.fallback : value;
     *length = environment.length;
@@ -147,7 +152,8 @@ std::string SubstituteFile(std::string_view text, const fs::path& file) {
     } else if (ReadPlaceholder(text, i, file, at, &replacement, &length)) {
       bool none = replacement == "None" && IsNullDefault(text.substr(i, length));
       size_t quotes = 0;
-      for (size_t k = line_start; k < i; ++k) quotes += text[k] == '"' && (k == 0 || text[k - 1] != '\\') ? 1 : 0;
+      for (size_t k = line_start; k < i; ++k)
+        quotes += text[k] == '"' && (k == 0 || text[k - 1] != '\\') ? 1 : 0;
       for (char c : none ? std::string("null") : replacement) {
         if (quotes % 2 == 1 && (c == '\\' || c == '"')) out += '\\';
         out += c;
@@ -164,7 +170,8 @@ void ResolveBaseMarks(Node& node, const Node& bases) {
   if (node.IsString()) {
     const std::string& text = node.AsString();
     if (text.rfind(kMarkStart, 0) != 0) return;
-    std::string path = text.substr(kMarkStart.size(), text.size() - kMarkStart.size() - kMarkEnd.size());
+    std::string path =
+        text.substr(kMarkStart.size(), text.size() - kMarkStart.size() - kMarkEnd.size());
     const Node* found = bases.At(path);
     if (found == nullptr) {
       std::vector<std::string> names;
@@ -177,7 +184,8 @@ void ResolveBaseMarks(Node& node, const Node& bases) {
     Node value = *found;
     value.set_origin(node.origin());
     auto sources = std::make_shared<std::vector<Source>>();
-    sources->push_back({path, value.IsContainer() ? nullptr : std::make_shared<const Node>(*found)});
+    sources->push_back(
+        {path, value.IsContainer() ? nullptr : std::make_shared<const Node>(*found)});
     auto layer = std::make_shared<Layer>();
     layer->action = Action::kComputed;
     layer->at = node.origin();
@@ -193,7 +201,8 @@ void ResolveBaseMarks(Node& node, const Node& bases) {
   if (node.IsList()) {
     for (size_t i = 0; i < node.size(); ++i) ResolveBaseMarks(node.mutable_items()[i], bases);
   } else if (node.IsDict()) {
-    for (size_t i = 0; i < node.size(); ++i) ResolveBaseMarks(*node.FindMutable(node.entries()[i].key), bases);
+    for (size_t i = 0; i < node.size(); ++i)
+      ResolveBaseMarks(*node.FindMutable(node.entries()[i].key), bases);
   }
 }
 

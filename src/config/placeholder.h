@@ -1,4 +1,5 @@
-// mmengine's text placeholders: {{fileDirname}}, {{fileBasename}}, {{fileBasenameNoExtension}}, {{fileExtname}},
+// mmengine's text placeholders: {{fileDirname}}, {{fileBasename}}, {{fileBasenameNoExtension}},
+// {{fileExtname}},
 // {{$NAME:default}} (the environment) and {{_base_.a.b}} (a value of the bases).
 #pragma once
 
@@ -10,19 +11,23 @@
 
 namespace xp::config {
 
-// Replaces file and environment placeholders in a piece of text. An environment value is taken as it is, whatever
-// characters it has (mmengine#940). Throws UsageError at `at` for a variable that is neither set nor has a default.
-std::string SubstituteText(std::string_view text, const std::filesystem::path& file, const Origin& at);
+// Replaces file and environment placeholders in a piece of text. An environment value is taken as
+// it is, whatever characters it has (mmengine#940). Throws UsageError at `at` for a variable that
+// is neither set nor has a default.
+std::string SubstituteText(std::string_view text, const std::filesystem::path& file,
+                           const Origin& at);
 
-// Whether the text is exactly one {{$NAME:None}} whose variable isn't set: it stands for null, not for the word
-// (mmengine#1635).
+// Whether the text is exactly one {{$NAME:None}} whose variable isn't set: it stands for null, not
+// for the word (mmengine#1635).
 bool IsNullDefault(std::string_view text);
 
-// If `text` at `begin` is a placeholder of the file or the environment, its replacement and its length.
-bool ReadPlaceholder(std::string_view text, size_t begin, const std::filesystem::path& file, const Origin& at,
-                     std::string* replacement, size_t* length);
+// If `text` at `begin` is a placeholder of the file or the environment, its replacement and its
+// length.
+bool ReadPlaceholder(std::string_view text, size_t begin, const std::filesystem::path& file,
+                     const Origin& at, std::string* replacement, size_t* length);
 
-// For YAML and JSON: all placeholders of a whole file. {{_base_.a.b}} becomes a string that ResolveBaseMarks finds.
+// For YAML and JSON: all placeholders of a whole file. {{_base_.a.b}} becomes a string that
+// ResolveBaseMarks finds.
 std::string SubstituteFile(std::string_view text, const std::filesystem::path& file);
 
 // Replaces the strings that stand for {{_base_.a.b}} by the bases' values.

@@ -18,14 +18,17 @@ using python::Value;
 
 bool AssignsBase(const Ast& statement) {
   if (statement.kind != AstKind::kAssign) return false;
-  return statement.kids.size() > 1 && statement.kids[1]->kind == AstKind::kName && statement.kids[1]->text == "_base_";
+  return statement.kids.size() > 1 && statement.kids[1]->kind == AstKind::kName &&
+         statement.kids[1]->text == "_base_";
 }
 
 bool Standard(const std::string& module) {
-  static const char* const kNames[] = {"copy", "math", "os", "sys", "re", "json", "argparse", "functools", "itertools",
-                                       "collections", "pathlib", "random", "string", "time", "typing", "warnings"};
+  static const char* const kNames[] = {
+      "copy",      "math",        "os",      "sys",    "re",     "json", "argparse", "functools",
+      "itertools", "collections", "pathlib", "random", "string", "time", "typing",   "warnings"};
   std::string top = module.substr(0, module.find('.'));
-  return module.rfind("mmengine.config", 0) == 0 || std::find(std::begin(kNames), std::end(kNames), top) != std::end(kNames);
+  return module.rfind("mmengine.config", 0) == 0 ||
+         std::find(std::begin(kNames), std::end(kNames), top) != std::end(kNames);
 }
 
 // As mmengine's Config._is_lazy_import.
@@ -35,7 +38,8 @@ bool IsNewStyle(const Ast& module) {
     if (statement->kind == AstKind::kWith) return true;
     if (statement->kind == AstKind::kImportFrom) {
       const std::string& name = statement->text;
-      bool config = name == "mmengine" && statement->names.size() == 2 && statement->names[0] == "Config";
+      bool config =
+          name == "mmengine" && statement->names.size() == 2 && statement->names[0] == "Config";
       if (!config && (name[0] == '.' || !Standard(name))) return true;
     }
     if (statement->kind == AstKind::kImport) {
@@ -48,8 +52,10 @@ bool IsNewStyle(const Ast& module) {
 }
 
 bool UsesBase(const Ast& ast) {
-  if (ast.kind == AstKind::kPlaceholder || (ast.kind == AstKind::kName && ast.text == "_base_")) return true;
-  return std::any_of(ast.kids.begin(), ast.kids.end(), [](const python::AstPtr& kid) { return kid != nullptr && UsesBase(*kid); });
+  if (ast.kind == AstKind::kPlaceholder || (ast.kind == AstKind::kName && ast.text == "_base_"))
+    return true;
+  return std::any_of(ast.kids.begin(), ast.kids.end(),
+                     [](const python::AstPtr& kid) { return kid != nullptr && UsesBase(*kid); });
 }
 
 // The globals that become the config: not functions, not modules, not __names__.
@@ -70,7 +76,9 @@ void CarryHistory(const Node& before, Node& after) {
   if (before.IsDict() && after.IsDict()) {
     for (const Entry& entry : before.entries()) {
       const Node* same = after.Find(entry.key);
-      if (same == nullptr || (!same->IsContainer() && same->history() == entry.value.history() && Equal(*same, entry.value))) continue;
+      if (same == nullptr || (!same->IsContainer() && same->history() == entry.value.history() &&
+                              Equal(*same, entry.value)))
+        continue;
       CarryHistory(entry.value, *after.FindMutable(entry.key));
     }
     return;
@@ -89,7 +97,8 @@ class NewStyle {
     if (std::find(open_.begin(), open_.end(), name) != open_.end() || open_.size() > 100) {
       std::string chain;
       for (const std::string& step : open_) chain += "\n    " + step + " ->";
-      throw UsageError({.what = "the config imports itself:" + chain + "\n    " + name, .where = open_.back()});
+      throw UsageError(
+          {.what = "the config imports itself:" + chain + "\n    " + name, .where = open_.back()});
     }
     open_.push_back(name);
     python::Evaluator evaluator(arena_, budget_, file.source());
@@ -143,9 +152,10 @@ Node PythonFile::Run(Node& bases) {
   python::Budget budget;
   python::Evaluator evaluator(arena, budget, source_);
   auto& statements = ast_->kids;
-  statements.erase(std::remove_if(statements.begin(), statements.end(),
-                                  [](const python::AstPtr& statement) { return AssignsBase(*statement); }),
-                   statements.end());
+  statements.erase(
+      std::remove_if(statements.begin(), statements.end(),
+                     [](const python::AstPtr& statement) { return AssignsBase(*statement); }),
+      statements.end());
   const bool uses_base = UsesBase(*ast_);
   Value base = uses_base ? python::FromNode(arena, bases, budget) : arena.Dict(true);
   evaluator.SetBase(base);

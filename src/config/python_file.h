@@ -1,4 +1,5 @@
-// Python config files, of mmengine's old style (`_base_ = [...]`) and new style (`with read_base():`).
+// Python config files, of mmengine's old style (`_base_ = [...]`) and new style (`with
+// read_base():`).
 #pragma once
 
 #include <filesystem>
@@ -28,13 +29,14 @@ class PythonFile {
 
   // Old style: what `_base_` names, each with its place.
   Node Bases() const;
-  // Old style: runs the file. `bases` is what it inherits; changes that the file makes to `_base_` end up in it. Returns
-  // the file's own keys.
+  // Old style: runs the file. `bases` is what it inherits; changes that the file makes to `_base_`
+  // end up in it. Returns the file's own keys.
   Node Run(Node& bases);
 
-  // New style: runs the file and what it imports; `find` reads the file of a module ("..base.x") named at a place.
-  using Finder = std::function<const PythonFile&(const std::string& module, const std::filesystem::path& from,
-                                                 const Origin& at)>;
+  // New style: runs the file and what it imports; `find` reads the file of a module ("..base.x")
+  // named at a place.
+  using Finder = std::function<const PythonFile&(
+      const std::string& module, const std::filesystem::path& from, const Origin& at)>;
   Node RunNewStyle(const Finder& find) const;
 
   const std::filesystem::path& path() const { return path_; }

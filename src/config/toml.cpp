@@ -1,7 +1,7 @@
 #include "src/config/toml.h"
 
-#include <sstream>
 #include <toml++/toml.h>
+#include <sstream>
 
 #include "exp/base/error.h"
 #include "src/config/yaml.h"
@@ -46,8 +46,9 @@ Node ParseToml(std::string_view text, const std::string& name) {
     return Convert(toml::parse(text, name), source);
   } catch (const toml::parse_error& error) {
     toml::source_position at = error.source().begin;
-    throw UsageError({.what = "not valid TOML: " + std::string(error.description()),
-                      .where = Origin{source, static_cast<int>(at.line), static_cast<int>(at.column)}.Text()});
+    throw UsageError(
+        {.what = "not valid TOML: " + std::string(error.description()),
+         .where = Origin{source, static_cast<int>(at.line), static_cast<int>(at.column)}.Text()});
   }
 }
 

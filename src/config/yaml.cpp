@@ -395,6 +395,7 @@ void RequireUtf8(std::string_view text, const std::string& name) {
 
 Node ParseYaml(std::string_view text, const std::string& name, const YamlOptions& options) {
   RequireUtf8(text, name);
+  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
   return Parser(text, name, options).Document();
 }
 

@@ -24,7 +24,8 @@ struct LoadOptions {
   bool schema_keys = true;
   // Whether `${a.b}` is replaced. mmengine's, detectron2's and PaddleDetection's files have none.
   bool interpolate = true;
-  // Whether a YAML key that stands twice is a warning (the later one counts, as in PyYAML) instead of an error.
+  // Whether a YAML key that stands twice is a warning (the later one counts, as in PyYAML) instead
+  // of an error.
   bool allow_duplicate_keys = false;
 };
 

@@ -141,15 +141,16 @@ struct Entry {
 // A key that a computed value was derived from, and what that key's value was then.
 struct Source {
   std::string path;
-  std::shared_ptr<const Node> value;  // nullptr: the same as the derived value itself (a plain copy)
+  std::shared_ptr<const Node>
+      value;  // nullptr: the same as the derived value itself (a plain copy)
 };
 using Sources = std::shared_ptr<const std::vector<Source>>;
 
 struct Layer {
   Action action = Action::kWritten;
   Origin at;
-  Node value;    // what stood there then; null for kMerged, whose dict goes on
-  Sources from;  // for kComputed; may be null
+  Node value;        // what stood there then; null for kMerged, whose dict goes on
+  Sources from;      // for kComputed; may be null
   std::string note;  // "from data_root (configs/a.yaml:1:12)"
   std::shared_ptr<const Layer> older;
 

@@ -38,29 +38,29 @@ enum class AstKind {
   kSlice,        // [from, to, step], each may be null
   kListComp,     // [element, clauses...]
   kSetComp,
-  kDictComp,     // [key, value, clauses...]
+  kDictComp,  // [key, value, clauses...]
   kGenerator,
-  kClause,       // [target, iterable, conditions...]
-  kLambda,       // [body]; names: parameters; kids after body: defaults for the last ones
+  kClause,  // [target, iterable, conditions...]
+  kLambda,  // [body]; names: parameters; kids after body: defaults for the last ones
   // Statements.
   kModule,
-  kAssign,       // [value, targets...]
-  kAugAssign,    // [target, value]; text: operator without "="
-  kExpression,   // [value]
-  kDelete,       // [targets...]
-  kFor,          // [target, iterable, body, else or null]
-  kWhile,        // [condition, body, else or null]
-  kIf,           // [condition, body, else or null]
-  kBlock,        // statements
-  kFunction,     // [body, defaults...]; text: name; names: parameters
-  kReturn,       // [value or null]
+  kAssign,      // [value, targets...]
+  kAugAssign,   // [target, value]; text: operator without "="
+  kExpression,  // [value]
+  kDelete,      // [targets...]
+  kFor,         // [target, iterable, body, else or null]
+  kWhile,       // [condition, body, else or null]
+  kIf,          // [condition, body, else or null]
+  kBlock,       // statements
+  kFunction,    // [body, defaults...]; text: name; names: parameters
+  kReturn,      // [value or null]
   kPass,
   kBreak,
   kContinue,
-  kAssert,       // [condition, message or null]
-  kImport,       // names: "a.b", alias ("" for none), ...
-  kImportFrom,   // text: module with leading dots; names: name, alias, ...
-  kWith,         // [call, body]
+  kAssert,      // [condition, message or null]
+  kImport,      // names: "a.b", alias ("" for none), ...
+  kImportFrom,  // text: module with leading dots; names: name, alias, ...
+  kWith,        // [call, body]
 };
 
 struct Ast {

@@ -14,18 +14,19 @@ constexpr int64_t kMaxRange = 1'000'000;
 
 const std::set<std::string>& Builtins() {
   static const std::set<std::string> names{
-      "dict", "list",   "tuple", "set", "frozenset", "len",   "range",    "enumerate", "zip", "sum", "min",
-      "max",  "abs",    "round", "int", "float",     "str",   "bool",     "sorted",    "any", "all", "map",
-      "filter", "reversed", "repr", "divmod", "pow", "print", "isinstance"};
+      "dict", "list",   "tuple",  "set",   "frozenset", "len",   "range",  "enumerate",
+      "zip",  "sum",    "min",    "max",   "abs",       "round", "int",    "float",
+      "str",  "bool",   "sorted", "any",   "all",       "map",   "filter", "reversed",
+      "repr", "divmod", "pow",    "print", "isinstance"};
   return names;
 }
 
 const std::set<std::string>& ModuleMembers() {
-  static const std::set<std::string> names{"copy.deepcopy",    "copy.copy",       "math.ceil",    "math.floor",
-                                           "math.sqrt",        "math.log",        "math.log2",    "math.log10",
-                                           "math.exp",         "math.pow",        "math.prod",    "math.gcd",
-                                           "math.sin",         "math.cos",        "os.path.join", "os.path.basename",
-                                           "os.path.dirname",  "os.path.splitext"};
+  static const std::set<std::string> names{
+      "copy.deepcopy",    "copy.copy",       "math.ceil",       "math.floor", "math.sqrt",
+      "math.log",         "math.log2",       "math.log10",      "math.exp",   "math.pow",
+      "math.prod",        "math.gcd",        "math.sin",        "math.cos",   "os.path.join",
+      "os.path.basename", "os.path.dirname", "os.path.splitext"};
   return names;
 }
 
@@ -51,9 +52,11 @@ bool Evaluator::IsModuleMember(const std::string& module, const std::string& nam
 
 bool Evaluator::StandardModule(const std::string& module) {
   static const std::set<std::string> names{
-      "copy",      "math",   "os",      "sys",    "re",   "json",     "argparse", "functools", "itertools", "collections",
-      "pathlib",   "random", "string",  "time",   "typing", "warnings", "datetime", "glob",    "shutil",    "subprocess",
-      "importlib", "inspect", "logging", "operator", "types", "numbers", "socket", "pickle",   "tempfile",  "platform"};
+      "copy",     "math",       "os",        "sys",         "re",       "json",
+      "argparse", "functools",  "itertools", "collections", "pathlib",  "random",
+      "string",   "time",       "typing",    "warnings",    "datetime", "glob",
+      "shutil",   "subprocess", "importlib", "inspect",     "logging",  "operator",
+      "types",    "numbers",    "socket",    "pickle",      "tempfile", "platform"};
   return names.count(module) > 0;
 }
 
@@ -80,7 +83,8 @@ Value Evaluator::Range(const Ast& at, Arguments& arguments) {
 Value Evaluator::Round(const Ast& at, Arguments& arguments) {
   Need(at, arguments, 1, 2, "round");
   const Value& value = arguments.positional[0];
-  if (!value.IsNumber()) Fail(at, fmt::format("round() takes a number, this is a {}", TypeName(value.type)));
+  if (!value.IsNumber())
+    Fail(at, fmt::format("round() takes a number, this is a {}", TypeName(value.type)));
   bool whole = arguments.positional.size() == 1 || arguments.positional[1].type == Type::kNone;
   if (value.IsIntegral() && whole) return Value::Int(value.AsInt());
   if (whole) {
@@ -100,7 +104,10 @@ Value Evaluator::Round(const Ast& at, Arguments& arguments) {
 Value Evaluator::Convert(const Ast& at, const std::string& type, Arguments& arguments) {
   Need(at, arguments, 0, 2, type);
   if (arguments.positional.empty()) {
-    return type == "int" ? Value::Int(0) : type == "float" ? Value::Float(0) : type == "bool" ? Value::Bool(false) : Value::String("");
+    return type == "int"     ? Value::Int(0)
+           : type == "float" ? Value::Float(0)
+           : type == "bool"  ? Value::Bool(false)
+                             : Value::String("");
   }
   const Value& value = arguments.positional[0];
   if (type == "bool") return Value::Bool(Truthy(value));
@@ -111,7 +118,8 @@ Value Evaluator::Convert(const Ast& at, const std::string& type, Arguments& argu
     if (!(std::abs(value.number) < 9.2e18)) Fail(at, "the result doesn't fit into 64 bits");
     return Value::Int(static_cast<int64_t>(value.number));
   }
-  if (value.type != Type::kString) Fail(at, fmt::format("{}() can't take a {}", type, TypeName(value.type)));
+  if (value.type != Type::kString)
+    Fail(at, fmt::format("{}() can't take a {}", type, TypeName(value.type)));
   std::string text = value.Text();
   text.erase(0, std::min(text.find_first_not_of(" \t\n\r"), text.size()));
   text.erase(text.find_last_not_of(" \t\n\r") + 1);
@@ -128,12 +136,14 @@ Value Evaluator::Convert(const Ast& at, const std::string& type, Arguments& argu
       base = static_cast<int>(asked);
     }
     auto [stop, error] = std::from_chars(digits.data(), end, number, base);
-    if (error != std::errc() || stop != end) Fail(at, fmt::format("int() can't read {}", Repr(value)));
+    if (error != std::errc() || stop != end)
+      Fail(at, fmt::format("int() can't read {}", Repr(value)));
     return Value::Int(number);
   }
   double number = 0;
   auto [stop, error] = std::from_chars(digits.data(), end, number);
-  if (error == std::errc::invalid_argument || stop != end) Fail(at, fmt::format("float() can't read {}", Repr(value)));
+  if (error == std::errc::invalid_argument || stop != end)
+    Fail(at, fmt::format("float() can't read {}", Repr(value)));
   if (error == std::errc::result_out_of_range) number = std::strtod(digits.c_str(), nullptr);
   return Value::Float(number);
 }
@@ -145,10 +155,13 @@ Value Evaluator::Extreme(const Ast& at, const std::string& name, Arguments& argu
   for (const auto& [word, value] : arguments.keywords) {
     if (word == "default" && items.empty()) return value;
     if (word == "key") key = &value;
-    if (word != "default" && word != "key") Fail(at, fmt::format("{}() can't take the argument `{}`", name, word));
+    if (word != "default" && word != "key")
+      Fail(at, fmt::format("{}() can't take the argument `{}`", name, word));
   }
   if (items.empty()) Fail(at, fmt::format("{}() of nothing", name));
-  auto measure = [&](const Value& item) { return key == nullptr ? item : Invoke(at, *key, {{item}, {}}); };
+  auto measure = [&](const Value& item) {
+    return key == nullptr ? item : Invoke(at, *key, {{item}, {}});
+  };
   Value best = items[0];
   Value best_measure = measure(best);
   for (size_t i = 1; i < items.size(); ++i) {
@@ -177,7 +190,8 @@ Value Evaluator::Sorted(const Ast& at, std::vector<Value> items, Arguments& argu
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : items) {
     Step(at);
-    Value measure = key == nullptr || key->type == Type::kNone ? item : Invoke(at, *key, {{item}, {}});
+    Value measure =
+        key == nullptr || key->type == Type::kNone ? item : Invoke(at, *key, {{item}, {}});
     keyed.emplace_back(std::move(measure), std::move(item));
   }
   // NaN makes the order inconsistent, which a merge sort survives where std::sort may not.
@@ -195,7 +209,8 @@ Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& argu
   if (name == "dict" || name == "ConfigDict") return MakeDict(at, arguments);
   if (name == "range") return Range(at, arguments);
   if (name == "round") return Round(at, arguments);
-  if (name == "int" || name == "float" || name == "str" || name == "bool") return Convert(at, name, arguments);
+  if (name == "int" || name == "float" || name == "str" || name == "bool")
+    return Convert(at, name, arguments);
   if (name == "min" || name == "max") return Extreme(at, name, arguments);
   if (name == "print") return Value::None();
   if (name == "zip") {
@@ -214,7 +229,8 @@ Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& argu
   if (name == "list" || name == "tuple" || name == "set" || name == "frozenset") {
     Need(at, arguments, 0, 1, name);
     std::vector<Value> items = given.empty() ? std::vector<Value>() : Iterate(at, given[0]);
-    if (name == "list" || name == "tuple") return arena_.List(std::move(items), name == "list" ? Type::kList : Type::kTuple);
+    if (name == "list" || name == "tuple")
+      return arena_.List(std::move(items), name == "list" ? Type::kList : Type::kTuple);
     Value set = arena_.Set();
     for (const Value& item : items) SetKey(at, *set.dict, item, Value::None());
     return set;
@@ -239,15 +255,18 @@ Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& argu
   }
   if (name == "divmod") {
     Need(at, arguments, 2, 2, name);
-    return arena_.List({Binary(at, "//", given[0], given[1]), Binary(at, "%", given[0], given[1])}, Type::kTuple);
+    return arena_.List({Binary(at, "//", given[0], given[1]), Binary(at, "%", given[0], given[1])},
+                       Type::kTuple);
   }
   if (name == "isinstance") {
     Need(at, arguments, 2, 2, name);
-    std::vector<Value> types = given[1].type == Type::kTuple ? given[1].list->items : std::vector<Value>{given[1]};
+    std::vector<Value> types =
+        given[1].type == Type::kTuple ? given[1].list->items : std::vector<Value>{given[1]};
     for (const Value& type : types) {
       if (type.type != Type::kFunction) Fail(at, "isinstance() takes a type");
       const std::string& wanted = type.function->name;
-      if (wanted == TypeName(given[0].type) || (wanted == "int" && given[0].type == Type::kBool)) return Value::Bool(true);
+      if (wanted == TypeName(given[0].type) || (wanted == "int" && given[0].type == Type::kBool))
+        return Value::Bool(true);
     }
     return Value::Bool(false);
   }
@@ -255,9 +274,11 @@ Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& argu
   const Value& first = given[0];
   if (name == "repr") return Value::String(Repr(first));
   if (name == "len") {
-    if (first.type == Type::kString) return Value::Int(static_cast<int64_t>(Iterate(at, first).size()));
+    if (first.type == Type::kString)
+      return Value::Int(static_cast<int64_t>(Iterate(at, first).size()));
     if (first.IsSequence()) return Value::Int(static_cast<int64_t>(first.list->items.size()));
-    if (first.type == Type::kDict || first.type == Type::kSet) return Value::Int(static_cast<int64_t>(first.dict->pairs.size()));
+    if (first.type == Type::kDict || first.type == Type::kSet)
+      return Value::Int(static_cast<int64_t>(first.dict->pairs.size()));
     Fail(at, fmt::format("a {} has no length", TypeName(first.type)));
   }
   if (name == "abs") {
@@ -291,7 +312,7 @@ Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& argu
     }
     std::vector<Value> pairs;
     for (size_t i = 0; i < items.size(); ++i) {
-      Value index = Integers(at, "+", start, static_cast<int64_t>(i)) ;
+      Value index = Integers(at, "+", start, static_cast<int64_t>(i));
       pairs.push_back(arena_.List({index, items[i]}, Type::kTuple));
     }
     return arena_.List(std::move(pairs));
@@ -312,7 +333,8 @@ Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& argum
     if (copy.IsSequence()) copy.list = arena_.List(copy.list->items, copy.type).list;
     if (copy.type == Type::kDict || copy.type == Type::kSet) {
       copy.dict = arena_.Dict(copy.dict->config).dict;
-      for (const DictObject::Pair& pair : given[0].dict->pairs) copy.dict->Set(pair.key, pair.id, pair.value);
+      for (const DictObject::Pair& pair : given[0].dict->pairs)
+        copy.dict->Set(pair.key, pair.id, pair.value);
     }
     return copy;
   }
@@ -325,13 +347,17 @@ Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& argum
     }
     Need(at, arguments, 1, name == "os.path.join" ? 100 : 1, name);
     size_t slash = path.rfind('/');
-    if (name == "os.path.basename") return Value::String(slash == std::string::npos ? path : path.substr(slash + 1));
-    if (name == "os.path.dirname") return Value::String(slash == std::string::npos ? "" : path.substr(0, std::max<size_t>(slash, 1)));
+    if (name == "os.path.basename")
+      return Value::String(slash == std::string::npos ? path : path.substr(slash + 1));
+    if (name == "os.path.dirname")
+      return Value::String(slash == std::string::npos ? ""
+                                                      : path.substr(0, std::max<size_t>(slash, 1)));
     if (name == "os.path.splitext") {
       size_t from = slash == std::string::npos ? 0 : slash + 1;
       size_t dot = path.rfind('.');
       if (dot == std::string::npos || dot <= from) dot = path.size();
-      return arena_.List({Value::String(path.substr(0, dot)), Value::String(path.substr(dot))}, Type::kTuple);
+      return arena_.List({Value::String(path.substr(0, dot)), Value::String(path.substr(dot))},
+                         Type::kTuple);
     }
     return Value::String(path);
   }
@@ -355,11 +381,13 @@ Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& argum
   }
   double x = number(0);
   bool positive = name == "math.log" || name == "math.log2" || name == "math.log10";
-  if ((positive && x <= 0) || (name == "math.sqrt" && x < 0)) Fail(at, "outside of the function's domain");
+  if ((positive && x <= 0) || (name == "math.sqrt" && x < 0))
+    Fail(at, "outside of the function's domain");
   if (name == "math.sqrt") return Value::Float(std::sqrt(x));
   if (name == "math.log2") return Value::Float(std::log2(x));
   if (name == "math.log10") return Value::Float(std::log10(x));
-  if (name == "math.log") return Value::Float(given.size() == 2 ? std::log(x) / std::log(number(1)) : std::log(x));
+  if (name == "math.log")
+    return Value::Float(given.size() == 2 ? std::log(x) / std::log(number(1)) : std::log(x));
   if (name == "math.exp") return Value::Float(std::exp(x));
   if (name == "math.sin") return Value::Float(std::sin(x));
   if (name == "math.cos") return Value::Float(std::cos(x));

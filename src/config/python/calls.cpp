@@ -18,10 +18,12 @@ Evaluator::Arguments Evaluator::EvalArguments(const Ast& call) {
   for (size_t i = 1; i < call.kids.size(); ++i) {
     const Ast& kid = *call.kids[i];
     if (kid.kind == AstKind::kStarred) {
-      for (Value& item : Iterate(kid, Eval(*kid.kids[0]))) arguments.positional.push_back(std::move(item));
+      for (Value& item : Iterate(kid, Eval(*kid.kids[0])))
+        arguments.positional.push_back(std::move(item));
     } else if (kid.kind == AstKind::kKeyword && kid.text.empty()) {
       Value from = Eval(*kid.kids[0]);
-      if (from.type != Type::kDict) Fail(kid, fmt::format("`**` needs a dict, this is a {}", TypeName(from.type)));
+      if (from.type != Type::kDict)
+        Fail(kid, fmt::format("`**` needs a dict, this is a {}", TypeName(from.type)));
       for (const DictObject::Pair& pair : from.dict->pairs) {
         if (pair.key.type != Type::kString) Fail(kid, "`**` needs string keys");
         arguments.keywords.emplace_back(pair.key.Text(), pair.value);
@@ -39,19 +41,23 @@ Evaluator::Arguments Evaluator::EvalArguments(const Ast& call) {
 Value Evaluator::Call(const Ast& ast) {
   const Ast& callee = *ast.kids[0];
   // `dict(...)` is most of a config: don't make a function object for it.
-  bool plain_dict = callee.kind == AstKind::kName && callee.text == "dict" && Local("dict") == nullptr &&
-                    globals_.dict->Find("sdict") == nullptr;
+  bool plain_dict = callee.kind == AstKind::kName && callee.text == "dict" &&
+                    Local("dict") == nullptr && globals_.dict->Find("sdict") == nullptr;
   if (plain_dict) {
     Arguments arguments = EvalArguments(ast);
     return Place(MakeDict(ast, arguments), ast);
   }
-  bool chain = callee.kind == AstKind::kName || callee.kind == AstKind::kAttribute || callee.kind == AstKind::kSubscript;
+  bool chain = callee.kind == AstKind::kName || callee.kind == AstKind::kAttribute ||
+               callee.kind == AstKind::kSubscript;
   Value function = chain ? EvalChain(callee) : Eval(callee);
   if (function.type == Type::kLazy) {
-    Fail(ast, fmt::format("`{}` would be called, but configs are evaluated without running Python", function.lazy->Text()),
+    Fail(ast,
+         fmt::format("`{}` would be called, but configs are evaluated without running Python",
+                     function.lazy->Text()),
          "write type=" + function.lazy->name + " in a dict instead");
   }
-  if (function.type != Type::kFunction) Fail(ast, fmt::format("a {} can't be called", TypeName(function.type)));
+  if (function.type != Type::kFunction)
+    Fail(ast, fmt::format("a {} can't be called", TypeName(function.type)));
   Arguments arguments = EvalArguments(ast);
   Sources from = function.function->self.from;
   for (const Value& value : arguments.positional) from = Join(from, value.from);
@@ -66,7 +72,8 @@ Value Evaluator::Call(const Ast& ast) {
 }
 
 Value Evaluator::Invoke(const Ast& at, const Value& function, Arguments arguments) {
-  if (function.type != Type::kFunction) Fail(at, fmt::format("a {} can't be called", TypeName(function.type)));
+  if (function.type != Type::kFunction)
+    Fail(at, fmt::format("a {} can't be called", TypeName(function.type)));
   if (++calls_ > kMaxCalls) Fail(at, "functions call each other too deeply");
   const FunctionObject& object = *function.function;
   Value result;
@@ -91,7 +98,8 @@ Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Argum
   const Ast& code = *function.code;
   Scope scope;
   for (const auto& [name, value] : function.captured) scope[name] = value;
-  if (arguments.positional.size() > code.names.size()) Fail(at, fmt::format("{}() takes {} arguments", function.name, code.names.size()));
+  if (arguments.positional.size() > code.names.size())
+    Fail(at, fmt::format("{}() takes {} arguments", function.name, code.names.size()));
   std::vector<bool> given(code.names.size());
   for (size_t i = 0; i < arguments.positional.size(); ++i) {
     scope[code.names[i]] = arguments.positional[i];
@@ -108,7 +116,8 @@ Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Argum
   size_t first_default = code.names.size() - function.defaults.size();
   for (size_t i = 0; i < code.names.size(); ++i) {
     if (given[i]) continue;
-    if (i < first_default) Fail(at, fmt::format("{}() misses the argument `{}`", function.name, code.names[i]));
+    if (i < first_default)
+      Fail(at, fmt::format("{}() misses the argument `{}`", function.name, code.names[i]));
     scope[code.names[i]] = function.defaults[i - first_default];
   }
   size_t before = visible_from_;
@@ -130,7 +139,8 @@ void Evaluator::Need(const Ast& at, const Arguments& arguments, size_t least, si
   size_t count = arguments.positional.size();
   if (count >= least && count <= most) return;
   Fail(at, fmt::format("{}() takes {} argument{}, not {}", name,
-                       least == most ? std::to_string(least) : fmt::format("{} to {}", least, most), most == 1 ? "" : "s", count));
+                       least == most ? std::to_string(least) : fmt::format("{} to {}", least, most),
+                       most == 1 ? "" : "s", count));
 }
 
 std::string Evaluator::Id(const Ast& at, const Value& key) const {
@@ -176,14 +186,16 @@ Value Evaluator::DeepCopy(const Ast& at, const Value& value, int depth) {
     out.list = arena_.List(std::move(items), value.type).list;
   } else if (value.type == Type::kDict || value.type == Type::kSet) {
     out.dict = arena_.Dict(value.dict->config).dict;
-    for (const DictObject::Pair& pair : value.dict->pairs) out.dict->Set(pair.key, pair.id, DeepCopy(at, pair.value, depth + 1));
+    for (const DictObject::Pair& pair : value.dict->pairs)
+      out.dict->Set(pair.key, pair.id, DeepCopy(at, pair.value, depth + 1));
     Charge(at, value.dict->pairs.size() * sizeof(DictObject::Pair));
   }
   return out;
 }
 
 // dict.update; a ConfigDict's goes into dicts that both have.
-void Evaluator::UpdateDict(const Ast& at, DictObject& dict, const Value& from, bool recursive, int depth) {
+void Evaluator::UpdateDict(const Ast& at, DictObject& dict, const Value& from, bool recursive,
+                           int depth) {
   if (depth > kMaxCopy) Fail(at, "the value is nested too deeply, or holds itself");
   if (from.type != Type::kDict && from.type != Type::kSet) {
     for (const Value& pair : Iterate(at, from)) {
@@ -215,7 +227,8 @@ void Evaluator::MergeConfig(const Ast& at, DictObject& dict, const Value& from, 
     if (pair.id == "s_delete_") continue;
     Step(at);
     DictObject::Pair* mine = dict.Find(pair.id);
-    bool both = mine != nullptr && mine->value.type == Type::kDict && pair.value.type == Type::kDict;
+    bool both =
+        mine != nullptr && mine->value.type == Type::kDict && pair.value.type == Type::kDict;
     if (both) {
       dict.changed = true;
       MergeConfig(at, *mine->value.dict, pair.value, depth + 1);

@@ -28,7 +28,8 @@ class Converter {
       layer->value = node;
       layer->value.set_history(nullptr);
       layer->from = value.from;
-      for (const Source& source : *value.from) layer->note += (layer->note.empty() ? "from " : ", ") + source.path;
+      for (const Source& source : *value.from)
+        layer->note += (layer->note.empty() ? "from " : ", ") + source.path;
       layer->older = value.history;
       node.set_history(std::move(layer));
     }
@@ -37,7 +38,9 @@ class Converter {
 
  private:
   [[noreturn]] static void Fail(const Value& value, const std::string& what) {
-    throw UsageError({.what = what, .where = value.origin.Text(), .expected = "plain values: numbers, strings, lists, dicts"});
+    throw UsageError({.what = what,
+                      .where = value.origin.Text(),
+                      .expected = "plain values: numbers, strings, lists, dicts"});
   }
 
   Node Content(const Value& value, int depth, size_t* weight) {
@@ -64,12 +67,14 @@ class Converter {
     }
   }
 
-  // An object that several names share is converted once; its size counts each time, which stops bombs.
+  // An object that several names share is converted once; its size counts each time, which stops
+  // bombs.
   Node Container(const Value& value, int depth, size_t* weight) {
     const void* object = value.IsSequence() ? static_cast<const void*>(value.list) : value.dict;
     auto done = done_.find(object);
     if (done == done_.end()) {
-      if (depth > kMaxDepth || !open_.insert(object).second) Fail(value, "the value is nested too deeply, or holds itself");
+      if (depth > kMaxDepth || !open_.insert(object).second)
+        Fail(value, "the value is nested too deeply, or holds itself");
       size_t own = 0;
       Node node = Fresh(value, depth, &own);
       open_.erase(object);
@@ -89,7 +94,8 @@ class Converter {
     }
     if (value.type == Type::kSet) {
       std::vector<Node> items;
-      for (const DictObject::Pair& pair : value.dict->pairs) items.push_back(Convert(pair.key, depth + 1, weight));
+      for (const DictObject::Pair& pair : value.dict->pairs)
+        items.push_back(Convert(pair.key, depth + 1, weight));
       return Node::List(std::move(items));
     }
     Node dict = Node::Dict();
@@ -113,7 +119,8 @@ Node ToNode(const Value& value) {
 Value FromNode(Arena& arena, const Node& node, Budget& budget) {
   budget.bytes -= sizeof(DictObject::Pair);
   if (budget.bytes < 0) {
-    throw UsageError({.what = "the config takes more than 256 MiB to evaluate", .where = node.Where()});
+    throw UsageError(
+        {.what = "the config takes more than 256 MiB to evaluate", .where = node.Where()});
   }
   Value value;
   switch (node.kind()) {
@@ -140,7 +147,8 @@ Value FromNode(Arena& arena, const Node& node, Budget& budget) {
     case Kind::kDict:
       value = arena.Dict(true);
       for (const Entry& entry : node.entries()) {
-        value.dict->Set(Value::String(entry.key), "s" + entry.key, FromNode(arena, entry.value, budget));
+        value.dict->Set(Value::String(entry.key), "s" + entry.key,
+                        FromNode(arena, entry.value, budget));
       }
       break;
   }

@@ -1,4 +1,5 @@
-// Runs a config's statements: a Python without input and output, bounded in steps, depth and memory.
+// Runs a config's statements: a Python without input and output, bounded in steps, depth and
+// memory.
 #pragma once
 
 #include <functional>
@@ -15,13 +16,13 @@ namespace xp::config::python {
 
 // What one evaluation may use, over all files that it reads.
 struct Budget {
-  int64_t steps = 5'000'000;         // expressions and statements evaluated
-  int64_t bytes = 256 << 20;         // strings and elements made
+  int64_t steps = 5'000'000;  // expressions and statements evaluated
+  int64_t bytes = 256 << 20;  // strings and elements made
 };
 
 // What a base imported by read_base() holds.
 struct Namespace {
-  Value globals;                            // a dict
+  Value globals;                             // a dict
   std::unordered_set<std::string> imported;  // names that aren't part of the result
 };
 
@@ -56,7 +57,8 @@ class Evaluator {
   };
   struct DepthGuard;
 
-  [[noreturn]] void Fail(const Ast& at, const std::string& what, const std::string& next = {}) const;
+  [[noreturn]] void Fail(const Ast& at, const std::string& what,
+                         const std::string& next = {}) const;
   void Step(const Ast& at);
   void Charge(const Ast& at, size_t bytes);
   Origin At(const Ast& ast) const { return {source_, ast.line, ast.column}; }
@@ -95,7 +97,8 @@ class Evaluator {
   Value Subscript(const Ast& at, const Value& object, const Ast& index);
   Value Slice(const Ast& at, const Value& object, const Ast& slice);
   size_t Position(const Ast& at, int64_t index, size_t size) const;
-  bool SliceBounds(const Ast& at, const Ast& slice, size_t size, int64_t* from, int64_t* to, int64_t* step);
+  bool SliceBounds(const Ast& at, const Ast& slice, size_t size, int64_t* from, int64_t* to,
+                   int64_t* step);
   std::string ChainPath(const Ast& ast) const;
   Value Derived(Value value, const std::string& path);
   Value* Local(const std::string& name);
@@ -115,11 +118,13 @@ class Evaluator {
   Value Builtin(const Ast& at, const std::string& name, Arguments& arguments);
   Value Module(const Ast& at, const std::string& name, Arguments& arguments);
   Value Method(const Ast& at, const FunctionObject& method, Arguments& arguments);
-  Value StringMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
+  Value StringMethod(const Ast& at, const std::string& name, const Value& self,
+                     Arguments& arguments);
   Value ListMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
   Value DictMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
   Value MakeDict(const Ast& at, Arguments& arguments);
-  void UpdateDict(const Ast& at, DictObject& dict, const Value& from, bool recursive, int depth = 0);
+  void UpdateDict(const Ast& at, DictObject& dict, const Value& from, bool recursive,
+                  int depth = 0);
   void MergeConfig(const Ast& at, DictObject& dict, const Value& from, int depth = 0);
   Value DeepCopy(const Ast& at, const Value& value, int depth = 0);
   std::vector<Value> Iterate(const Ast& at, const Value& value);
@@ -135,7 +140,8 @@ class Evaluator {
   static bool IsModuleMember(const std::string& module, const std::string& name);
   static bool HasMethod(const Value& object, const std::string& name);
   static bool StandardModule(const std::string& module);
-  void Need(const Ast& at, const Arguments& arguments, size_t least, size_t most, const std::string& name) const;
+  void Need(const Ast& at, const Arguments& arguments, size_t least, size_t most,
+            const std::string& name) const;
   void SetKey(const Ast& at, DictObject& dict, const Value& key, Value value);
   std::string Id(const Ast& at, const Value& key) const;
 
@@ -154,7 +160,8 @@ class Evaluator {
   int calls_ = 0;
 };
 
-// A Node as a value of the evaluator, ConfigDicts and all; and back. ToNode throws UsageError for what no config can hold.
+// A Node as a value of the evaluator, ConfigDicts and all; and back. ToNode throws UsageError for
+// what no config can hold.
 Value FromNode(Arena& arena, const Node& node, Budget& budget);
 Node ToNode(const Value& value);
 

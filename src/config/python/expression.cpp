@@ -14,10 +14,10 @@ constexpr int kMaxNesting = 100;  // brackets, lambdas and conditionals inside e
 constexpr int kMaxDepth = 500;    // of the tree; a sum of 400 parts is that deep
 
 constexpr std::string_view kKeywords[] = {
-    "and",   "as",     "assert", "async", "await",  "break",  "class", "continue", "def",
-    "del",   "elif",   "else",   "except", "finally", "for",   "from",  "global",   "if",
-    "import", "in",    "is",     "lambda", "nonlocal", "not",  "or",    "pass",     "raise",
-    "return", "try",   "while",  "with",  "yield"};
+    "and",    "as",   "assert", "async",  "await",  "break",   "class",    "continue",
+    "def",    "del",  "elif",   "else",   "except", "finally", "for",      "from",
+    "global", "if",   "import", "in",     "is",     "lambda",  "nonlocal", "not",
+    "or",     "pass", "raise",  "return", "try",    "while",   "with",     "yield"};
 
 bool IsKeyword(std::string_view name) {
   return std::find(std::begin(kKeywords), std::end(kKeywords), name) != std::end(kKeywords);
@@ -37,7 +37,8 @@ struct ExpressionParser::Nested {
 
 bool ExpressionParser::Is(std::string_view text) const {
   const Token& token = Peek();
-  return (token.kind == TokenKind::kOperator || token.kind == TokenKind::kName) && token.text == text;
+  return (token.kind == TokenKind::kOperator || token.kind == TokenKind::kName) &&
+         token.text == text;
 }
 
 bool ExpressionParser::Take(std::string_view text) {
@@ -51,7 +52,8 @@ void ExpressionParser::Expect(std::string_view text, const char* after) {
 }
 
 std::string ExpressionParser::Name(const char* what) {
-  if (Peek().kind != TokenKind::kName || IsKeyword(Peek().text)) Fail(fmt::format("{} is missing", what));
+  if (Peek().kind != TokenKind::kName || IsKeyword(Peek().text))
+    Fail(fmt::format("{} is missing", what));
   return tokens_[at_++].text;
 }
 
@@ -107,8 +109,8 @@ AstPtr ExpressionParser::ExpressionList() {
     const Token& token = Peek();
     bool ends = token.kind == TokenKind::kNewline || token.kind == TokenKind::kEnd ||
                 (token.kind == TokenKind::kOperator &&
-                 (token.text == ")" || token.text == "]" || token.text == "}" || token.text == "=" ||
-                  token.text == ":" || token.text == ";"));
+                 (token.text == ")" || token.text == "]" || token.text == "}" ||
+                  token.text == "=" || token.text == ":" || token.text == ";"));
     if (ends) break;
     Add(*tuple, one());
   }
@@ -226,7 +228,8 @@ AstPtr ExpressionParser::Binary(int level) {
   AstPtr left = Binary(level + 1);
   while (true) {
     bool found = false;
-    for (std::string_view op : kLevels[level]) found = found || (Peek().kind == TokenKind::kOperator && Is(op));
+    for (std::string_view op : kLevels[level])
+      found = found || (Peek().kind == TokenKind::kOperator && Is(op));
     if (!found) return left;
     AstPtr node = NewAt(AstKind::kBinary, *left);
     node->text = tokens_[at_++].text;
@@ -281,7 +284,8 @@ AstPtr ExpressionParser::Call(AstPtr function) {
   Add(*call, std::move(function));
   ++at_;
   while (!Is(")")) {
-    if (Is("**") || (Peek().kind == TokenKind::kName && Peek(1).kind == TokenKind::kOperator && Peek(1).text == "=")) {
+    if (Is("**") || (Peek().kind == TokenKind::kName && Peek(1).kind == TokenKind::kOperator &&
+                     Peek(1).text == "=")) {
       AstPtr keyword = New(AstKind::kKeyword);
       if (!Take("**")) {
         keyword->text = Name("an argument's name");
@@ -569,8 +573,8 @@ void ExpressionParser::FStringInto(Ast& parent, std::string_view text, const Tok
 }
 
 // Reads one {value!r:spec} from after its brace; returns the position after it.
-size_t ExpressionParser::FStringField(Ast& parent, std::string_view text, size_t at, const Token& token,
-                                      size_t base, int depth) {
+size_t ExpressionParser::FStringField(Ast& parent, std::string_view text, size_t at,
+                                      const Token& token, size_t base, int depth) {
   size_t end = at;
   int brackets = 0;
   char quote = 0;
@@ -584,7 +588,8 @@ size_t ExpressionParser::FStringField(Ast& parent, std::string_view text, size_t
       ++brackets;
     } else if (brackets > 0 && (c == ')' || c == ']' || c == '}')) {
       --brackets;
-    } else if (brackets == 0 && (c == '}' || c == ':' || (c == '!' && end + 1 < text.size() && text[end + 1] != '='))) {
+    } else if (brackets == 0 && (c == '}' || c == ':' ||
+                                 (c == '!' && end + 1 < text.size() && text[end + 1] != '='))) {
       break;
     }
   }

@@ -154,7 +154,8 @@ Value Evaluator::EvalName(const Ast& ast) {
   Fail(ast, fmt::format("the name `{}` isn't defined", name), next);
 }
 
-// Names, attributes and subscripts without noting what was read: the outermost of the chain does that.
+// Names, attributes and subscripts without noting what was read: the outermost of the chain does
+// that.
 Value Evaluator::EvalChain(const Ast& ast) {
   if (ast.kind == AstKind::kName) return EvalName(ast);
   DepthGuard guard(*this, ast);
@@ -183,7 +184,8 @@ std::string Evaluator::ChainPath(const Ast& ast) const {
     return plain ? JoinPath("", ast.text) : "";
   }
   const Ast& inner = *ast.kids[0];
-  if (inner.kind != AstKind::kName && inner.kind != AstKind::kAttribute && inner.kind != AstKind::kSubscript) {
+  if (inner.kind != AstKind::kName && inner.kind != AstKind::kAttribute &&
+      inner.kind != AstKind::kSubscript) {
     return "";
   }
   bool root = inner.kind == AstKind::kName && inner.text == "_base_";
@@ -240,7 +242,8 @@ Value Evaluator::EvalPlaceholder(const Ast& ast) {
       if (value.type == Type::kDict) {
         for (const DictObject::Pair& known : value.dict->pairs) names.push_back(Str(known.key));
       }
-      Fail(ast, fmt::format("the bases have no key `{}`", JoinPath(path, key)), DidYouMean(Nearest(key, names)));
+      Fail(ast, fmt::format("the bases have no key `{}`", JoinPath(path, key)),
+           DidYouMean(Nearest(key, names)));
     }
     path = JoinPath(path, key);
     value = pair->value;
@@ -271,7 +274,8 @@ Value Evaluator::EvalDict(const Ast& ast) {
   for (size_t i = 0; i + 1 < ast.kids.size(); i += 2) {
     if (ast.kids[i] == nullptr) {
       Value from = Eval(*ast.kids[i + 1]);
-      if (from.type != Type::kDict) Fail(*ast.kids[i + 1], fmt::format("`**` needs a dict, this is a {}", TypeName(from.type)));
+      if (from.type != Type::kDict)
+        Fail(*ast.kids[i + 1], fmt::format("`**` needs a dict, this is a {}", TypeName(from.type)));
       UpdateDict(ast, *dict.dict, from, false);
     } else {
       Value key = Eval(*ast.kids[i]);
@@ -295,7 +299,9 @@ void Evaluator::Clause(const Ast& ast, size_t clause, const std::function<void()
 
 Value Evaluator::EvalComprehension(const Ast& ast) {
   bool dict = ast.kind == AstKind::kDictComp;
-  Value result = dict ? arena_.Dict() : ast.kind == AstKind::kSetComp ? arena_.Set() : arena_.List();
+  Value result = dict                            ? arena_.Dict()
+                 : ast.kind == AstKind::kSetComp ? arena_.Set()
+                                                 : arena_.List();
   scopes_.emplace_back();
   try {
     Clause(ast, dict ? 2 : 1, [&] {
@@ -362,13 +368,17 @@ Value Evaluator::EvalCompare(const Ast& ast) {
       if (op == "==" || op == "!=") {
         holds = Equal(left, right) == (op == "==");
       } else if (op == "is" || op == "is not") {
-        bool same = left.type == right.type && (left.IsSequence() ? left.list == right.list : Equal(left, right));
+        bool same = left.type == right.type &&
+                    (left.IsSequence() ? left.list == right.list : Equal(left, right));
         holds = same == (op == "is");
       } else if (op == "in" || op == "not in") {
         holds = Contains(ast, right, left) == (op == "in");
       } else {
         int order = Compare(left, right);
-        holds = op == "<" ? order < 0 : op == ">" ? order > 0 : op == "<=" ? order <= 0 : order >= 0;
+        holds = op == "<"    ? order < 0
+                : op == ">"  ? order > 0
+                : op == "<=" ? order <= 0
+                             : order >= 0;
       }
     } catch (const std::string& message) {
       Fail(ast, message);
@@ -413,13 +423,15 @@ Value Evaluator::Attribute(const Ast& at, const Value& object, const std::string
     for (const DictObject::Pair& pair : object.dict->pairs) names.push_back(Str(pair.key));
     Fail(at, fmt::format("the dict has no key `{}`", name), DidYouMean(Nearest(name, names)));
   }
-  Fail(at, fmt::format("a {} has no attribute `{}` that a config can use", TypeName(object.type), name));
+  Fail(at, fmt::format("a {} has no attribute `{}` that a config can use", TypeName(object.type),
+                       name));
 }
 
 size_t Evaluator::Position(const Ast& at, int64_t index, size_t size) const {
   auto count = static_cast<int64_t>(size);
   int64_t position = index < 0 ? index + count : index;
-  if (position < 0 || position >= count) Fail(at, fmt::format("the index {} is outside a list of {}", index, count));
+  if (position < 0 || position >= count)
+    Fail(at, fmt::format("the index {} is outside a list of {}", index, count));
   return static_cast<size_t>(position);
 }
 
@@ -430,23 +442,27 @@ Value Evaluator::Subscript(const Ast& at, const Value& object, const Ast& index_
     if (const DictObject::Pair* pair = object.dict->Find(Id(index_ast, index))) return pair->value;
     std::vector<std::string> names;
     for (const DictObject::Pair& pair : object.dict->pairs) names.push_back(Str(pair.key));
-    Fail(at, fmt::format("the dict has no key {}", Repr(index)), DidYouMean(Nearest(Str(index), names)));
+    Fail(at, fmt::format("the dict has no key {}", Repr(index)),
+         DidYouMean(Nearest(Str(index), names)));
   }
   if (!object.IsSequence() && object.type != Type::kString) {
     Fail(at, fmt::format("a {} can't be indexed", TypeName(object.type)));
   }
-  if (!index.IsIntegral()) Fail(index_ast, fmt::format("an index is an int, this is a {}", TypeName(index.type)));
-  if (object.IsSequence()) return object.list->items[Position(at, index.AsInt(), object.list->items.size())];
+  if (!index.IsIntegral())
+    Fail(index_ast, fmt::format("an index is an int, this is a {}", TypeName(index.type)));
+  if (object.IsSequence())
+    return object.list->items[Position(at, index.AsInt(), object.list->items.size())];
   for (char c : object.Text()) {
     if ((static_cast<unsigned char>(c) & 0x80) != 0) Fail(at, "only ASCII strings can be indexed");
   }
-  Value value = Value::String(std::string(1, object.Text()[Position(at, index.AsInt(), object.Text().size())]));
+  Value value = Value::String(
+      std::string(1, object.Text()[Position(at, index.AsInt(), object.Text().size())]));
   value.from = object.from;
   return value;
 }
 
-bool Evaluator::SliceBounds(const Ast& at, const Ast& slice, size_t size, int64_t* from, int64_t* to,
-                            int64_t* step) {
+bool Evaluator::SliceBounds(const Ast& at, const Ast& slice, size_t size, int64_t* from,
+                            int64_t* to, int64_t* step) {
   auto count = static_cast<int64_t>(size);
   auto part = [&](size_t which, int64_t missing, bool clamp) {
     if (slice.kids[which] == nullptr) return missing;
@@ -468,7 +484,8 @@ bool Evaluator::SliceBounds(const Ast& at, const Ast& slice, size_t size, int64_
 
 Value Evaluator::Slice(const Ast& at, const Value& object, const Ast& slice) {
   bool text = object.type == Type::kString;
-  if (!object.IsSequence() && !text) Fail(at, fmt::format("a {} can't be sliced", TypeName(object.type)));
+  if (!object.IsSequence() && !text)
+    Fail(at, fmt::format("a {} can't be sliced", TypeName(object.type)));
   size_t size = text ? object.Text().size() : object.list->items.size();
   int64_t from = 0;
   int64_t to = 0;
@@ -488,7 +505,8 @@ Value Evaluator::Slice(const Ast& at, const Value& object, const Ast& slice) {
     i += step;
   }
   Charge(at, characters.size() + items.size() * sizeof(Value));
-  Value value = text ? Value::String(std::move(characters)) : arena_.List(std::move(items), object.type);
+  Value value =
+      text ? Value::String(std::move(characters)) : arena_.List(std::move(items), object.type);
   value.from = object.from;
   return value;
 }

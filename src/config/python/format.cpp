@@ -33,14 +33,16 @@ Spec ParseSpec(const std::string& text) {
     spec.align = text[0];
     at = 1;
   }
-  if (at < text.size() && (text[at] == '+' || text[at] == '-' || text[at] == ' ')) spec.sign = text[at++];
+  if (at < text.size() && (text[at] == '+' || text[at] == '-' || text[at] == ' '))
+    spec.sign = text[at++];
   if (at < text.size() && text[at] == '0') {
     spec.zero = true;
     ++at;
   }
   auto number = [&] {
     int value = 0;
-    while (at < text.size() && text[at] >= '0' && text[at] <= '9' && value <= kMaxWidth) value = value * 10 + (text[at++] - '0');
+    while (at < text.size() && text[at] >= '0' && text[at] <= '9' && value <= kMaxWidth)
+      value = value * 10 + (text[at++] - '0');
     if (value > kMaxWidth) throw std::string("a format's width or precision over 1000");
     return value;
   };
@@ -70,7 +72,8 @@ std::string Padded(const std::string& text, const Spec& spec, char usual) {
     return sign ? text[0] + zeros + text.substr(1) : zeros + text;
   }
   if (align == '<') return text + std::string(missing, fill);
-  if (align == '^') return std::string(missing / 2, fill) + text + std::string(missing - missing / 2, fill);
+  if (align == '^')
+    return std::string(missing / 2, fill) + text + std::string(missing - missing / 2, fill);
   return std::string(missing, fill) + text;
 }
 
@@ -88,9 +91,11 @@ std::string Grouped(const std::string& text) {
 std::string FormatNumber(const Value& value, const Spec& spec) {
   std::string text;
   char type = spec.type;
-  if (value.IsIntegral() && (type == 0 || type == 'd' || type == 'x' || type == 'X' || type == 'o' || type == 'b')) {
+  if (value.IsIntegral() &&
+      (type == 0 || type == 'd' || type == 'x' || type == 'X' || type == 'o' || type == 'b')) {
     int64_t number = value.AsInt();
-    uint64_t magnitude = number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+    uint64_t magnitude =
+        number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
     text = type == 'x'   ? fmt::format("{:x}", magnitude)
            : type == 'X' ? fmt::format("{:X}", magnitude)
            : type == 'o' ? fmt::format("{:o}", magnitude)
@@ -105,7 +110,8 @@ std::string FormatNumber(const Value& value, const Spec& spec) {
     } else if (type == 'f' || type == 'F') {
       text = fmt::format("{:.{}f}", number, precision < 0 ? 6 : precision);
     } else if (type == 'e' || type == 'E') {
-      text = fmt::format(fmt::runtime(type == 'e' ? "{:.{}e}" : "{:.{}E}"), number, precision < 0 ? 6 : precision);
+      text = fmt::format(fmt::runtime(type == 'e' ? "{:.{}e}" : "{:.{}E}"), number,
+                         precision < 0 ? 6 : precision);
     } else if (type == 'g' || type == 'G' || type == 0) {
       text = fmt::format("{:.{}g}", number, precision < 0 ? 6 : std::max(precision, 1));
       if (type == 0 && text.find_first_of(".en") == std::string::npos) text += ".0";
@@ -126,9 +132,12 @@ std::string Evaluator::Format(const Ast& at, const Value& value, const std::stri
   if (spec_text.empty()) return Str(value);
   try {
     Spec spec = ParseSpec(spec_text);
-    if (value.IsNumber() && !(value.type == Type::kBool && spec.type == 0)) return Padded(FormatNumber(value, spec), spec, '>');
-    if (value.type != Type::kString && value.type != Type::kBool) throw fmt::format("a {} takes no format", TypeName(value.type));
-    if (spec.type != 0 && spec.type != 's') throw fmt::format("the format type `{}` doesn't fit a {}", spec.type, TypeName(value.type));
+    if (value.IsNumber() && !(value.type == Type::kBool && spec.type == 0))
+      return Padded(FormatNumber(value, spec), spec, '>');
+    if (value.type != Type::kString && value.type != Type::kBool)
+      throw fmt::format("a {} takes no format", TypeName(value.type));
+    if (spec.type != 0 && spec.type != 's')
+      throw fmt::format("the format type `{}` doesn't fit a {}", spec.type, TypeName(value.type));
     std::string text = Str(value);
     if (spec.precision >= 0) text = text.substr(0, static_cast<size_t>(spec.precision));
     return Padded(text, spec, '<');
@@ -137,7 +146,8 @@ std::string Evaluator::Format(const Ast& at, const Value& value, const std::stri
   }
 }
 
-std::string Evaluator::FormatTemplate(const Ast& at, const std::string& text, Arguments& arguments) {
+std::string Evaluator::FormatTemplate(const Ast& at, const std::string& text,
+                                      Arguments& arguments) {
   std::string out;
   size_t next = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -164,7 +174,8 @@ std::string Evaluator::FormatTemplate(const Ast& at, const std::string& text, Ar
     Value value;
     if (name.empty() || name.find_first_not_of("0123456789") == std::string::npos) {
       size_t index = name.empty() ? next++ : name.size() > 4 ? SIZE_MAX : std::stoul(name);
-      if (index >= arguments.positional.size()) Fail(at, "the format asks for more values than there are");
+      if (index >= arguments.positional.size())
+        Fail(at, "the format asks for more values than there are");
       value = arguments.positional[index];
     } else {
       bool found = false;
@@ -185,7 +196,8 @@ std::string Evaluator::FormatTemplate(const Ast& at, const std::string& text, Ar
 
 // text % value
 std::string Evaluator::Percent(const Ast& at, const std::string& text, const Value& value) {
-  std::vector<Value> values = value.type == Type::kTuple ? value.list->items : std::vector<Value>{value};
+  std::vector<Value> values =
+      value.type == Type::kTuple ? value.list->items : std::vector<Value>{value};
   size_t next = 0;
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -212,7 +224,8 @@ std::string Evaluator::Percent(const Ast& at, const std::string& text, const Val
     }
     if (type == 'i' || type == 'd') {
       type = 'd';
-      if (argument.type == Type::kFloat) argument = Value::Int(static_cast<int64_t>(argument.number));
+      if (argument.type == Type::kFloat)
+        argument = Value::Int(static_cast<int64_t>(argument.number));
     }
     if (!spec.empty() && spec[0] == '-') {
       spec[0] = '<';
@@ -223,7 +236,8 @@ std::string Evaluator::Percent(const Ast& at, const std::string& text, const Val
     Charge(at, out.size());
     i = end;
   }
-  if (next < values.size() && value.type != Type::kDict) Fail(at, "the % format leaves values over");
+  if (next < values.size() && value.type != Type::kDict)
+    Fail(at, "the % format leaves values over");
   return out;
 }
 

@@ -20,10 +20,10 @@ bool NamePart(char c) { return NameStart(c) || Digit(c); }
 
 // Longest first.
 constexpr std::string_view kOperators[] = {
-    "**=", "//=", ">>=", "<<=", "...", "**", "//", "==", "!=", "<=", ">=", "<<", ">>", "+=", "-=",
-    "*=",  "/=",  "%=",  "&=",  "|=",  "^=", "->", ":=", "@=", "+",  "-",  "*",  "/",  "%",  "@",
-    "<",   ">",   "(",   ")",   "[",   "]",  "{",  "}",  ",",  ":",  ".",  ";",  "=",  "&",  "|",
-    "^",   "~"};
+    "**=", "//=", ">>=", "<<=", "...", "**", "//", "==", "!=", "<=", ">=", "<<",
+    ">>",  "+=",  "-=",  "*=",  "/=",  "%=", "&=", "|=", "^=", "->", ":=", "@=",
+    "+",   "-",   "*",   "/",   "%",   "@",  "<",  ">",  "(",  ")",  "[",  "]",
+    "{",   "}",   ",",   ":",   ".",   ";",  "=",  "&",  "|",  "^",  "~"};
 
 constexpr size_t kMaxTokens = 5'000'000;
 constexpr size_t kMaxIndents = 100;
@@ -103,7 +103,8 @@ class Lexer {
     while (true) {
       size_t width = 0;
       size_t at = at_;
-      for (; at < text_.size() && (text_[at] == ' ' || text_[at] == '\t' || text_[at] == '\f'); ++at) {
+      for (; at < text_.size() && (text_[at] == ' ' || text_[at] == '\t' || text_[at] == '\f');
+           ++at) {
         width = text_[at] == '\t' ? width / 8 * 8 + 8 : text_[at] == '\f' ? 0 : width + 1;
       }
       if (at >= text_.size()) return false;
@@ -193,7 +194,8 @@ class Lexer {
     size_t end = at;
     while (end < text_.size() && (NamePart(text_[end]) || text_[end] == '.')) ++end;
     size_t close = text_.find_first_not_of(" \t", end);
-    if (end == at || close == std::string_view::npos || text_.substr(close, 2) != "}}") return false;
+    if (end == at || close == std::string_view::npos || text_.substr(close, 2) != "}}")
+      return false;
     if (text_[end - 1] == '.') Fail("a name is missing after the dot");
     Add(TokenKind::kPlaceholder, std::string(text_.substr(at, end - at)));
     Advance(close + 2 - at_);
@@ -205,7 +207,9 @@ class Lexer {
     std::string replacement;
     size_t length = 0;
     Origin here{start_.source, line_, column_};
-    if (start_.file == nullptr || !ReadPlaceholder(text_, at_, *start_.file, here, &replacement, &length)) return false;
+    if (start_.file == nullptr ||
+        !ReadPlaceholder(text_, at_, *start_.file, here, &replacement, &length))
+      return false;
     Start inner = start_;
     inner.line = line_;
     inner.column = column_;
@@ -239,7 +243,8 @@ class Lexer {
       }
       if (end < text_.size() && (text_[end] == 'e' || text_[end] == 'E')) {
         size_t exponent = end + 1;
-        if (exponent < text_.size() && (text_[exponent] == '+' || text_[exponent] == '-')) ++exponent;
+        if (exponent < text_.size() && (text_[exponent] == '+' || text_[exponent] == '-'))
+          ++exponent;
         if (exponent < text_.size() && Digit(text_[exponent])) {
           real = true;
           end = exponent;
@@ -252,7 +257,8 @@ class Lexer {
     digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
     if (end < text_.size() && NamePart(text_[end])) {
       char c = text_[end];
-      Fail(c == 'j' || c == 'J' ? "complex numbers can't be config values" : "a number runs into a name");
+      Fail(c == 'j' || c == 'J' ? "complex numbers can't be config values"
+                                : "a number runs into a name");
     }
     Token& token = Add(base == 0 ? TokenKind::kFloat : TokenKind::kInt, digits);
     if (base == 0) {
@@ -265,12 +271,13 @@ class Lexer {
 
   void Integer(Token& token, const std::string& digits, int base) {
     size_t from = base == 10 ? 0 : 2;
-    auto [end, error] = std::from_chars(digits.data() + from, digits.data() + digits.size(),
-                                        token.integer, base);
+    auto [end, error] =
+        std::from_chars(digits.data() + from, digits.data() + digits.size(), token.integer, base);
     if (error == std::errc::result_out_of_range) {
       Fail("the int " + digits.substr(0, 40) + " doesn't fit into 64 bits");
     }
-    if (error != std::errc() || end != digits.data() + digits.size()) Fail("not a number: " + digits.substr(0, 40));
+    if (error != std::errc() || end != digits.data() + digits.size())
+      Fail("not a number: " + digits.substr(0, 40));
   }
 
   void String(size_t prefix_length) {
@@ -313,7 +320,8 @@ class Lexer {
     token.text = raw || formatted ? std::string(content) : Unescape(content, at);
     if (start_.file != nullptr && content.find("{{") != std::string_view::npos) {
       if (IsNullDefault(content)) token.kind = TokenKind::kName;
-      token.text = token.kind == TokenKind::kName ? "None" : SubstituteText(token.text, *start_.file, at);
+      token.text =
+          token.kind == TokenKind::kName ? "None" : SubstituteText(token.text, *start_.file, at);
     }
     Advance(end + (triple ? 3 : 1) - at_);
   }
@@ -348,8 +356,10 @@ void AppendUtf8(std::string& out, uint32_t code) {
   }
 }
 
-// Reads `count` hex digits (or up to 3 octal ones for base 8) at `at`; false when they aren't there.
-bool ReadCode(std::string_view text, size_t at, size_t count, int base, uint32_t* code, size_t* used) {
+// Reads `count` hex digits (or up to 3 octal ones for base 8) at `at`; false when they aren't
+// there.
+bool ReadCode(std::string_view text, size_t at, size_t count, int base, uint32_t* code,
+              size_t* used) {
   size_t end = at;
   while (end < text.size() && end - at < count && std::isxdigit(text[end]) != 0 &&
          (base == 16 || (text[end] >= '0' && text[end] <= '7'))) {
@@ -379,8 +389,9 @@ std::string Unescape(std::string_view text, const Origin& at) {
     if (c == 'x' || c == 'u' || c == 'U') {
       size_t count = c == 'x' ? 2 : c == 'u' ? 4 : 8;
       if (!ReadCode(text, i + 1, count, 16, &code, &used)) {
-        throw UsageError({.what = fmt::format("`\\{}` needs {} hex digits of a character", c, count),
-                          .where = at.Text()});
+        throw UsageError(
+            {.what = fmt::format("`\\{}` needs {} hex digits of a character", c, count),
+             .where = at.Text()});
       }
       AppendUtf8(out, code);
       i += used;
@@ -399,6 +410,8 @@ std::string Unescape(std::string_view text, const Origin& at) {
   return out;
 }
 
-std::vector<Token> Lex(std::string_view text, const Start& start) { return Lexer(text, start).Run(); }
+std::vector<Token> Lex(std::string_view text, const Start& start) {
+  return Lexer(text, start).Run();
+}
 
 }  // namespace xp::config::python

@@ -45,8 +45,8 @@ struct Start {
   const std::filesystem::path* file = nullptr;
 };
 
-// Throws UsageError with file:line:column for what isn't Python, and for bytes and complex literals, which no
-// config can hold.
+// Throws UsageError with file:line:column for what isn't Python, and for bytes and complex
+// literals, which no config can hold.
 std::vector<Token> Lex(std::string_view text, const Start& start);
 
 // Decodes the escapes of a string literal's content.

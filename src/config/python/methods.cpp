@@ -10,13 +10,15 @@ namespace {
 
 const std::set<std::string>& Methods(Type type) {
   static const std::set<std::string> string{
-      "format", "join",   "split",  "rsplit", "replace", "startswith", "endswith", "lower",     "upper", "strip",
-      "lstrip", "rstrip", "title",  "capitalize", "find", "count",     "isdigit",  "zfill",     "index", "partition"};
-  static const std::set<std::string> list{"append", "extend", "insert", "pop", "index", "copy", "reverse",
-                                          "count",  "remove", "clear",  "sort"};
+      "format", "join",  "split",   "rsplit", "replace", "startswith", "endswith",
+      "lower",  "upper", "strip",   "lstrip", "rstrip",  "title",      "capitalize",
+      "find",   "count", "isdigit", "zfill",  "index",   "partition"};
+  static const std::set<std::string> list{"append",  "extend", "insert", "pop",   "index", "copy",
+                                          "reverse", "count",  "remove", "clear", "sort"};
   static const std::set<std::string> tuple{"index", "count"};
-  static const std::set<std::string> dict{"update", "pop",   "get",        "keys",    "values", "items",
-                                          "copy",   "clear", "setdefault", "popitem", "merge",  "to_dict"};
+  static const std::set<std::string> dict{"update",     "pop",     "get",   "keys",
+                                          "values",     "items",   "copy",  "clear",
+                                          "setdefault", "popitem", "merge", "to_dict"};
   static const std::set<std::string> set{"add", "update", "union", "copy", "discard", "remove"};
   static const std::set<std::string> none;
   switch (type) {
@@ -78,11 +80,13 @@ Value Evaluator::Method(const Ast& at, const FunctionObject& method, Arguments& 
   return method.name == "update" ? Value::None() : set;
 }
 
-Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments) {
+Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Value& self,
+                              Arguments& arguments) {
   const std::string& text = self.Text();
   auto& given = arguments.positional;
   auto word = [&](size_t i) -> const std::string& {
-    if (i >= given.size() || given[i].type != Type::kString) Fail(at, fmt::format("str.{}() takes a string", name));
+    if (i >= given.size() || given[i].type != Type::kString)
+      Fail(at, fmt::format("str.{}() takes a string", name));
     return given[i].Text();
   };
   if (name == "format") return Value::String(FormatTemplate(at, text, arguments));
@@ -93,7 +97,8 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
     bool first = true;
     Sources from;
     for (const Value& item : Iterate(at, given[0])) {
-      if (item.type != Type::kString) Fail(at, fmt::format("str.join() takes strings, one is a {}", TypeName(item.type)));
+      if (item.type != Type::kString)
+        Fail(at, fmt::format("str.join() takes strings, one is a {}", TypeName(item.type)));
       out += (first ? "" : text) + item.Text();
       first = false;
       from = Join(from, item.from);
@@ -132,7 +137,8 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
     return Value::String(out.append(text, pos));
   }
   if (name == "split" || name == "rsplit" || name == "partition") {
-    if (name == "rsplit" && given.size() > 1) Fail(at, "str.rsplit() with a count can't be used in a config");
+    if (name == "rsplit" && given.size() > 1)
+      Fail(at, "str.rsplit() with a count can't be used in a config");
     std::vector<Value> parts;
     int64_t most = given.size() > 1 && given[1].IsIntegral() ? given[1].AsInt() : -1;
     if (name == "partition") most = 1;
@@ -151,7 +157,9 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
     if (name == "partition") {
       bool found = !parts.empty();
       Value head = found ? parts[0] : Value::String(rest);
-      return arena_.List({head, Value::String(found ? separator : ""), Value::String(found ? rest : "")}, Type::kTuple);
+      return arena_.List(
+          {head, Value::String(found ? separator : ""), Value::String(found ? rest : "")},
+          Type::kTuple);
     }
     if (!spaces || !rest.empty()) parts.push_back(Value::String(rest));
     return arena_.List(std::move(parts));
@@ -161,7 +169,8 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
   }
   if (name == "zfill") {
     Need(at, arguments, 1, 1, name);
-    if (!given[0].IsIntegral() || given[0].AsInt() > 1000) Fail(at, "str.zfill() takes an int up to 1000");
+    if (!given[0].IsIntegral() || given[0].AsInt() > 1000)
+      Fail(at, "str.zfill() takes an int up to 1000");
     auto width = static_cast<size_t>(std::max<int64_t>(0, given[0].AsInt()));
     bool sign = !text.empty() && (text[0] == '-' || text[0] == '+');
     std::string zeros(width > text.size() ? width - text.size() : 0, '0');
@@ -169,7 +178,8 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
   }
   if (name == "startswith" || name == "endswith") {
     Need(at, arguments, 1, 1, name);
-    std::vector<Value> options = given[0].type == Type::kTuple ? given[0].list->items : std::vector<Value>{given[0]};
+    std::vector<Value> options =
+        given[0].type == Type::kTuple ? given[0].list->items : std::vector<Value>{given[0]};
     for (const Value& option : options) {
       if (option.type != Type::kString) Fail(at, fmt::format("str.{}() takes a string", name));
       const std::string& part = option.Text();
@@ -182,7 +192,9 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
   if (name == "count") {
     const std::string& part = word(0);
     int64_t count = 0;
-    for (size_t hit = part.empty() ? std::string::npos : text.find(part); hit != std::string::npos; hit = text.find(part, hit + part.size())) ++count;
+    for (size_t hit = part.empty() ? std::string::npos : text.find(part); hit != std::string::npos;
+         hit = text.find(part, hit + part.size()))
+      ++count;
     return Value::Int(count);
   }
   size_t hit = text.find(word(0));
@@ -190,7 +202,8 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
   return Value::Int(hit == std::string::npos ? -1 : static_cast<int64_t>(hit));
 }
 
-Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments) {
+Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value& self,
+                            Arguments& arguments) {
   auto& items = self.list->items;
   auto& given = arguments.positional;
   if (name == "append") {
@@ -238,7 +251,8 @@ Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value&
   }
   Need(at, arguments, 1, 1, name);
   if (name == "count") {
-    return Value::Int(std::count_if(items.begin(), items.end(), [&](const Value& item) { return Equal(item, given[0]); }));
+    return Value::Int(std::count_if(items.begin(), items.end(),
+                                    [&](const Value& item) { return Equal(item, given[0]); }));
   }
   for (size_t i = 0; i < items.size(); ++i) {
     if (!Equal(items[i], given[0])) continue;
@@ -249,14 +263,16 @@ Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value&
   Fail(at, fmt::format("the list doesn't hold {}", Repr(given[0])));
 }
 
-Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments) {
+Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value& self,
+                            Arguments& arguments) {
   DictObject& dict = *self.dict;
   auto& given = arguments.positional;
   if (name == "update") {
     Need(at, arguments, 0, 1, name);
     if (!given.empty()) UpdateDict(at, dict, given[0], dict.config);
     Value words = arena_.Dict();
-    for (auto& [word, value] : arguments.keywords) words.dict->Set(Value::String(word), "s" + word, std::move(value));
+    for (auto& [word, value] : arguments.keywords)
+      words.dict->Set(Value::String(word), "s" + word, std::move(value));
     UpdateDict(at, dict, words, dict.config);
     return Value::None();
   }
@@ -305,7 +321,8 @@ Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value&
   Value fallback = given.size() > 1 ? given[1] : Value::None();
   if (name == "setdefault") SetKey(at, dict, given[0], fallback);
   // A ConfigDict's pop never fails; a plain dict's does without a default.
-  if (name == "pop" && given.size() == 1 && !dict.config) Fail(at, fmt::format("the dict has no key {}", Repr(given[0])));
+  if (name == "pop" && given.size() == 1 && !dict.config)
+    Fail(at, fmt::format("the dict has no key {}", Repr(given[0])));
   return fallback;
 }
 

@@ -20,7 +20,8 @@ Value Evaluator::Unary(const Ast& at, const std::string& op, const Value& operan
     if (value == INT64_MIN) Fail(at, "the result doesn't fit into 64 bits");
     return Value::Int(-value);
   }
-  if (operand.type == Type::kFloat && op != "~") return Value::Float(op == "-" ? -operand.number : operand.number);
+  if (operand.type == Type::kFloat && op != "~")
+    return Value::Float(op == "-" ? -operand.number : operand.number);
   Fail(at, fmt::format("`{}` can't be applied to a {}", op, TypeName(operand.type)));
 }
 
@@ -55,7 +56,8 @@ Value Evaluator::Integers(const Ast& at, const std::string& op, int64_t a, int64
     if (b > 64 && (a > 1 || a < -1)) Fail(at, "the result doesn't fit into 64 bits");
     out = 1;
     int64_t count = b > 64 ? 64 + b % 2 : b;  // 0, 1 and -1 repeat
-    for (int64_t i = 0; i < count && !overflow; ++i) overflow = __builtin_mul_overflow(out, a, &out);
+    for (int64_t i = 0; i < count && !overflow; ++i)
+      overflow = __builtin_mul_overflow(out, a, &out);
   } else if (op == "<<" || op == ">>") {
     if (b < 0) Fail(at, "a negative shift");
     if (op == ">>") return Value::Int(b > 63 ? (a < 0 ? -1 : 0) : a >> b);
@@ -82,7 +84,8 @@ Value Evaluator::Floats(const Ast& at, const std::string& op, double a, double b
     if (a < 0 && b != std::floor(b)) Fail(at, "the result is complex");
     return Value::Float(std::pow(a, b));
   }
-  if (op != "/" && op != "//" && op != "%") Fail(at, fmt::format("`{}` can't be applied to floats", op));
+  if (op != "/" && op != "//" && op != "%")
+    Fail(at, fmt::format("`{}` can't be applied to floats", op));
   if (b == 0) Fail(at, "division by zero");
   if (op == "/") return Value::Float(a / b);
   double rest = std::fmod(a, b);  // as CPython's float_divmod
@@ -114,20 +117,24 @@ Value Evaluator::Repeat(const Ast& at, const Value& value, int64_t count) {
   }
   std::vector<Value> items;
   items.reserve(size * times);
-  for (size_t i = 0; i < times; ++i) items.insert(items.end(), value.list->items.begin(), value.list->items.end());
+  for (size_t i = 0; i < times; ++i)
+    items.insert(items.end(), value.list->items.begin(), value.list->items.end());
   return arena_.List(std::move(items), value.type);
 }
 
-Value Evaluator::Binary(const Ast& at, const std::string& op, const Value& left, const Value& right) {
+Value Evaluator::Binary(const Ast& at, const std::string& op, const Value& left,
+                        const Value& right) {
   if (left.IsNumber() && right.IsNumber()) {
     bool bools = left.type == Type::kBool && right.type == Type::kBool;
     if (bools && (op == "&" || op == "|" || op == "^")) {
       return Value::Bool(Integers(at, op, left.AsInt(), right.AsInt()).integer != 0);
     }
-    return left.IsIntegral() && right.IsIntegral() ? Integers(at, op, left.AsInt(), right.AsInt())
-                                                   : Floats(at, op, left.AsDouble(), right.AsDouble());
+    return left.IsIntegral() && right.IsIntegral()
+               ? Integers(at, op, left.AsInt(), right.AsInt())
+               : Floats(at, op, left.AsDouble(), right.AsDouble());
   }
-  if (op == "%" && left.type == Type::kString) return Value::String(Percent(at, left.Text(), right));
+  if (op == "%" && left.type == Type::kString)
+    return Value::String(Percent(at, left.Text(), right));
   if (op == "+" && left.type == right.type) {
     if (left.type == Type::kString) {
       Charge(at, left.Text().size() + right.Text().size());
@@ -146,13 +153,15 @@ Value Evaluator::Binary(const Ast& at, const std::string& op, const Value& left,
     if (left_repeats && right.IsIntegral()) return Repeat(at, left, right.AsInt());
     if (right_repeats && left.IsIntegral()) return Repeat(at, right, left.AsInt());
   }
-  if (op == "|" && left.type == right.type && (left.type == Type::kDict || left.type == Type::kSet)) {
+  if (op == "|" && left.type == right.type &&
+      (left.type == Type::kDict || left.type == Type::kSet)) {
     Value merged = left.type == Type::kDict ? arena_.Dict(left.dict->config) : arena_.Set();
     UpdateDict(at, *merged.dict, left, false);
     UpdateDict(at, *merged.dict, right, false);
     return merged;
   }
-  Fail(at, fmt::format("`{}` can't be applied to a {} and a {}", op, TypeName(left.type), TypeName(right.type)));
+  Fail(at, fmt::format("`{}` can't be applied to a {} and a {}", op, TypeName(left.type),
+                       TypeName(right.type)));
 }
 
 }  // namespace xp::config::python

@@ -9,9 +9,10 @@
 
 namespace xp::config::python {
 
-// A whole file. Throws UsageError with source:line:column; constructs outside the subset (class, try, async, yield,
-// decorators, global) are named in the message. Nesting is at most 200 levels.
-AstPtr ParseModule(std::string_view text, const std::string* source, const std::filesystem::path& file);
+// A whole file. Throws UsageError with source:line:column; constructs outside the subset (class,
+// try, async, yield, decorators, global) are named in the message. Nesting is at most 200 levels.
+AstPtr ParseModule(std::string_view text, const std::string* source,
+                   const std::filesystem::path& file);
 
 // One expression.
 AstPtr ParseExpression(std::string_view text, const std::string* source, int line, int column);

@@ -59,8 +59,8 @@ class ExpressionParser {
   AstPtr Strings();
   AstPtr FString(const Token& token);
   void FStringInto(Ast& parent, std::string_view text, const Token& token, size_t base, int depth);
-  size_t FStringField(Ast& parent, std::string_view text, size_t at, const Token& token, size_t base,
-                      int depth);
+  size_t FStringField(Ast& parent, std::string_view text, size_t at, const Token& token,
+                      size_t base, int depth);
   AstPtr Parenthesis();
   AstPtr ListDisplay();
   AstPtr Braces();

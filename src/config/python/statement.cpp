@@ -143,7 +143,9 @@ class ModuleParser : public ExpressionParser {
 
   AstPtr Simple() {
     if (Is("pass") || Is("break") || Is("continue")) {
-      AstPtr node = New(Is("pass") ? AstKind::kPass : Is("break") ? AstKind::kBreak : AstKind::kContinue);
+      AstPtr node = New(Is("pass")    ? AstKind::kPass
+                        : Is("break") ? AstKind::kBreak
+                                      : AstKind::kContinue);
       ++at_;
       return node;
     }
@@ -156,7 +158,9 @@ class ModuleParser : public ExpressionParser {
   AstPtr Keyword() {
     bool is_delete = Is("del");
     bool is_return = Is("return");
-    AstPtr node = New(is_delete ? AstKind::kDelete : is_return ? AstKind::kReturn : AstKind::kAssert);
+    AstPtr node = New(is_delete   ? AstKind::kDelete
+                      : is_return ? AstKind::kReturn
+                                  : AstKind::kAssert);
     ++at_;
     if (is_return) {
       bool empty = Peek().kind == TokenKind::kNewline || Peek().kind == TokenKind::kEnd;
@@ -170,8 +174,8 @@ class ModuleParser : public ExpressionParser {
 
   AstPtr AssignOrExpression() {
     AstPtr first = ExpressionList();
-    static constexpr std::string_view kAugmented[] = {"+=", "-=", "*=", "/=", "//=", "%=", "**=",
-                                                      "<<=", ">>=", "&=", "|=", "^="};
+    static constexpr std::string_view kAugmented[] = {
+        "+=", "-=", "*=", "/=", "//=", "%=", "**=", "<<=", ">>=", "&=", "|=", "^="};
     for (std::string_view op : kAugmented) {
       if (!Is(op)) continue;
       AstPtr node = NewAt(AstKind::kAugAssign, *first);
@@ -242,7 +246,8 @@ class ModuleParser : public ExpressionParser {
 
 }  // namespace
 
-AstPtr ParseModule(std::string_view text, const std::string* source, const std::filesystem::path& file) {
+AstPtr ParseModule(std::string_view text, const std::string* source,
+                   const std::filesystem::path& file) {
   Start start;
   start.source = source;
   start.file = &file;

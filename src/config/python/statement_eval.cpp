@@ -14,7 +14,8 @@ constexpr int kMaxHook = 150;
 
 void Evaluator::Run(const Ast& module) {
   for (const AstPtr& statement : module.kids) {
-    if (Execute(*statement) != Flow::kNext) Fail(*statement, "`break`, `continue` or `return` outside of a loop or function");
+    if (Execute(*statement) != Flow::kNext)
+      Fail(*statement, "`break`, `continue` or `return` outside of a loop or function");
   }
 }
 
@@ -58,7 +59,9 @@ Evaluator::Flow Evaluator::Execute(const Ast& statement) {
       return Flow::kContinue;
     case AstKind::kAssert:
       if (!Truthy(Eval(*statement.kids[0]))) {
-        Fail(statement, "an assertion fails" + (statement.kids[1] == nullptr ? "" : ": " + Str(Eval(*statement.kids[1]))));
+        Fail(statement,
+             "an assertion fails" +
+                 (statement.kids[1] == nullptr ? "" : ": " + Str(Eval(*statement.kids[1]))));
       }
       return Flow::kNext;
     case AstKind::kImport:
@@ -122,13 +125,15 @@ void Evaluator::Assign(const Ast& target, Value value) {
       return;
     case AstKind::kAttribute: {
       Value object = EvalChain(*target.kids[0]);
-      if (object.type != Type::kDict) Fail(target, fmt::format("a {} has no attributes to set", TypeName(object.type)));
+      if (object.type != Type::kDict)
+        Fail(target, fmt::format("a {} has no attributes to set", TypeName(object.type)));
       SetItem(target, object, Value::String(target.text), std::move(value));
       return;
     }
     case AstKind::kSubscript: {
       const Ast& inner = *target.kids[0];
-      bool chain = inner.kind == AstKind::kName || inner.kind == AstKind::kAttribute || inner.kind == AstKind::kSubscript;
+      bool chain = inner.kind == AstKind::kName || inner.kind == AstKind::kAttribute ||
+                   inner.kind == AstKind::kSubscript;
       Value object = chain ? EvalChain(inner) : Eval(inner);
       const Ast& index = *target.kids[1];
       if (index.kind != AstKind::kSlice) {
@@ -171,13 +176,15 @@ void Evaluator::Unpack(const Ast& target, const Value& value) {
       Assign(*target.kids[i], items[at++]);
       continue;
     }
-    std::vector<Value> rest(items.begin() + static_cast<long>(at), items.begin() + static_cast<long>(at + extra));
+    std::vector<Value> rest(items.begin() + static_cast<long>(at),
+                            items.begin() + static_cast<long>(at + extra));
     Assign(*target.kids[i]->kids[0], arena_.List(std::move(rest)));
     at += extra;
   }
 }
 
-// What a ConfigDict makes of a value that is put into it: plain dicts become ConfigDicts, lists are copied.
+// What a ConfigDict makes of a value that is put into it: plain dicts become ConfigDicts, lists are
+// copied.
 Value Evaluator::Hook(const Ast& at, const Value& value, int depth) {
   if (depth > kMaxHook) Fail(at, "the value is nested too deeply, or holds itself");
   Step(at);
@@ -202,7 +209,8 @@ void Evaluator::SetItem(const Ast& at, const Value& object, const Value& index, 
     SetKey(at, *object.dict, index, object.dict->config ? Hook(at, value) : std::move(value));
     return;
   }
-  if (object.type != Type::kList) Fail(at, fmt::format("a {}'s elements can't be set", TypeName(object.type)));
+  if (object.type != Type::kList)
+    Fail(at, fmt::format("a {}'s elements can't be set", TypeName(object.type)));
   if (!index.IsIntegral()) Fail(at, "a list's index is an int");
   object.list->items[Position(at, index.AsInt(), object.list->items.size())] = std::move(value);
 }
@@ -231,10 +239,12 @@ void Evaluator::Delete(const Ast& target) {
   }
   if (target.kind == AstKind::kName) {
     bool local = scopes_.size() > visible_from_ && scopes_.back().erase(target.text) > 0;
-    if (!local && !globals_.dict->Erase("s" + target.text)) Fail(target, fmt::format("the name `{}` isn't defined", target.text));
+    if (!local && !globals_.dict->Erase("s" + target.text))
+      Fail(target, fmt::format("the name `{}` isn't defined", target.text));
     return;
   }
-  if (target.kind != AstKind::kAttribute && target.kind != AstKind::kSubscript) Fail(target, "this can't be deleted");
+  if (target.kind != AstKind::kAttribute && target.kind != AstKind::kSubscript)
+    Fail(target, "this can't be deleted");
   Value object = EvalChain(*target.kids[0]);
   Value index;
   if (target.kind == AstKind::kAttribute) {
@@ -246,16 +256,19 @@ void Evaluator::Delete(const Ast& target) {
     int64_t step = 1;
     SliceBounds(target, *target.kids[1], object.list->items.size(), &from, &to, &step);
     if (step != 1) Fail(target, "a slice with a step can't be deleted");
-    if (from < to) object.list->items.erase(object.list->items.begin() + from, object.list->items.begin() + to);
+    if (from < to)
+      object.list->items.erase(object.list->items.begin() + from, object.list->items.begin() + to);
     return;
   } else {
     index = Eval(*target.kids[1]);
   }
   if (object.type == Type::kDict) {
-    if (!object.dict->Erase(Id(target, index))) Fail(target, fmt::format("the dict has no key {}", Repr(index)));
+    if (!object.dict->Erase(Id(target, index)))
+      Fail(target, fmt::format("the dict has no key {}", Repr(index)));
   } else if (object.type == Type::kList && index.IsIntegral()) {
-    object.list->items.erase(object.list->items.begin() +
-                             static_cast<long>(Position(target, index.AsInt(), object.list->items.size())));
+    object.list->items.erase(
+        object.list->items.begin() +
+        static_cast<long>(Position(target, index.AsInt(), object.list->items.size())));
   } else {
     Fail(target, fmt::format("a {}'s elements can't be deleted", TypeName(object.type)));
   }
@@ -265,7 +278,8 @@ void Evaluator::DefineFunction(const Ast& statement) {
   FunctionObject function;
   function.name = statement.text;
   function.code = &statement;
-  for (size_t i = 1; i < statement.kids.size(); ++i) function.defaults.push_back(Eval(*statement.kids[i]));
+  for (size_t i = 1; i < statement.kids.size(); ++i)
+    function.defaults.push_back(Eval(*statement.kids[i]));
   for (size_t i = visible_from_; i < scopes_.size(); ++i) {
     for (const auto& [name, value] : scopes_[i]) function.captured[name] = value;
   }
@@ -295,7 +309,9 @@ void Evaluator::ImportFrom(const Ast& statement) {
   for (size_t i = 0; i + 1 < statement.names.size(); i += 2) {
     const std::string& name = statement.names[i];
     const std::string& alias = statement.names[i + 1].empty() ? name : statement.names[i + 1];
-    if (name == "*") Fail(statement, "`import *` outside of `with read_base():`", "import the names that are used");
+    if (name == "*")
+      Fail(statement, "`import *` outside of `with read_base():`",
+           "import the names that are used");
     imported_.insert(alias);
     if (module.rfind("mmengine.config", 0) == 0 || (module == "mmengine" && name == "Config")) {
       FunctionObject function;
@@ -315,19 +331,23 @@ void Evaluator::ImportFrom(const Ast& statement) {
 //     from .base import *
 void Evaluator::ImportBase(const Ast& statement) {
   const Ast& call = *statement.kids[0];
-  bool reads = call.kind == AstKind::kCall && call.kids.size() == 1 && call.kids[0]->kind == AstKind::kName &&
-               call.kids[0]->text == "read_base";
+  bool reads = call.kind == AstKind::kCall && call.kids.size() == 1 &&
+               call.kids[0]->kind == AstKind::kName && call.kids[0]->text == "read_base";
   if (!reads) Fail(statement, "only `with read_base():` can be used in a config");
-  if (!importer_) Fail(statement, "`_base_` and `read_base()` don't go together", "use one of them in all files of the chain");
+  if (!importer_)
+    Fail(statement, "`_base_` and `read_base()` don't go together",
+         "use one of them in all files of the chain");
   for (const AstPtr& line : statement.kids[1]->kids) {
     if (line->kind == AstKind::kPass) continue;
-    if (line->kind != AstKind::kImportFrom) Fail(*line, "only `from ... import ...` can stand in `with read_base():`");
+    if (line->kind != AstKind::kImportFrom)
+      Fail(*line, "only `from ... import ...` can stand in `with read_base():`");
     Namespace base = importer_(line->text, At(*line));
     imported_.insert(base.imported.begin(), base.imported.end());
     for (size_t i = 0; i + 1 < line->names.size(); i += 2) {
       const std::string& name = line->names[i];
       if (name == "*") {
-        for (const DictObject::Pair& pair : base.globals.dict->pairs) Bind(Str(pair.key), pair.value);
+        for (const DictObject::Pair& pair : base.globals.dict->pairs)
+          Bind(Str(pair.key), pair.value);
         continue;
       }
       const DictObject::Pair* pair = base.globals.dict->Find("s" + name);

@@ -16,8 +16,9 @@ constexpr size_t kMaxRepr = 1 << 20;
 }  // namespace
 
 const char* TypeName(Type type) {
-  static constexpr const char* kNames[] = {"None", "bool", "int",      "float", "str",    "list",    "tuple",
-                                           "dict", "set",  "function", "type",  "module", "ellipsis"};
+  static constexpr const char* kNames[] = {"None", "bool",   "int",     "float", "str",
+                                           "list", "tuple",  "dict",    "set",   "function",
+                                           "type", "module", "ellipsis"};
   return kNames[static_cast<size_t>(type)];
 }
 
@@ -143,7 +144,8 @@ bool KeyId(const Value& key, std::string* id) {
       return true;
     case Type::kFloat: {
       bool whole = std::nearbyint(key.number) == key.number && std::abs(key.number) < 9e18;
-      *id = whole ? "i" + std::to_string(static_cast<int64_t>(key.number)) : "f" + FloatRepr(key.number);
+      *id = whole ? "i" + std::to_string(static_cast<int64_t>(key.number))
+                  : "f" + FloatRepr(key.number);
       return true;
     }
     case Type::kTuple: {
@@ -181,7 +183,8 @@ std::string FloatRepr(double value) {
 namespace {
 
 std::string QuotedRepr(const std::string& text) {
-  char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
+  char quote =
+      text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
   std::string out(1, quote);
   for (char c : text) {
     if (c == quote || c == '\\') {
@@ -345,9 +348,11 @@ int Compare(const Value& a, const Value& b, int depth) {
   if (depth > kMaxDepth) throw std::string("values nested too deeply to compare");
   auto order = [](auto x, auto y) { return x < y ? -1 : x > y ? 1 : 0; };
   if (a.IsNumber() && b.IsNumber()) {
-    return a.IsIntegral() && b.IsIntegral() ? order(a.AsInt(), b.AsInt()) : order(a.AsDouble(), b.AsDouble());
+    return a.IsIntegral() && b.IsIntegral() ? order(a.AsInt(), b.AsInt())
+                                            : order(a.AsDouble(), b.AsDouble());
   }
-  if (a.type == Type::kString && b.type == Type::kString) return order(a.Text().compare(b.Text()), 0);
+  if (a.type == Type::kString && b.type == Type::kString)
+    return order(a.Text().compare(b.Text()), 0);
   if (a.IsSequence() && a.type == b.type) {
     const auto& x = a.list->items;
     const auto& y = b.list->items;

@@ -1,5 +1,5 @@
-// Python values while a config is evaluated. Containers are shared by reference, as in Python; an Arena owns them, so that
-// cycles and deep nesting are freed in one go.
+// Python values while a config is evaluated. Containers are shared by reference, as in Python; an
+// Arena owns them, so that cycles and deep nesting are freed in one go.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,21 @@
 
 namespace xp::config::python {
 
-enum class Type : uint8_t { kNone, kBool, kInt, kFloat, kString, kList, kTuple, kDict, kSet, kFunction, kLazy, kModule, kEllipsis };
+enum class Type : uint8_t {
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kList,
+  kTuple,
+  kDict,
+  kSet,
+  kFunction,
+  kLazy,
+  kModule,
+  kEllipsis
+};
 
 const char* TypeName(Type type);
 
@@ -23,7 +37,8 @@ struct DictObject;
 struct FunctionObject;
 struct LazyObject;
 
-// One value with its origin, the layers that it brought along from a base, and the keys that it was derived from.
+// One value with its origin, the layers that it brought along from a base, and the keys that it was
+// derived from.
 struct Value {
   Type type = Type::kNone;
   union {
@@ -47,7 +62,9 @@ struct Value {
   static Value Float(double value);
   static Value String(std::string value);
 
-  bool IsNumber() const { return type == Type::kBool || type == Type::kInt || type == Type::kFloat; }
+  bool IsNumber() const {
+    return type == Type::kBool || type == Type::kInt || type == Type::kFloat;
+  }
   bool IsIntegral() const { return type == Type::kBool || type == Type::kInt; }
   bool IsSequence() const { return type == Type::kList || type == Type::kTuple; }
   int64_t AsInt() const { return type == Type::kBool ? static_cast<int64_t>(boolean) : integer; }
@@ -80,16 +97,16 @@ struct DictObject {
 // A function of the file, a lambda, a builtin or a bound method.
 struct FunctionObject {
   std::string name;
-  Value self;                            // a bound method's object
-  const Ast* code = nullptr;             // of the file; null for builtins
+  Value self;                 // a bound method's object
+  const Ast* code = nullptr;  // of the file; null for builtins
   std::vector<Value> defaults;
   std::unordered_map<std::string, Value> captured;
 };
 
 // mmengine's LazyObject and LazyAttr: a name imported from a package that isn't there at this time.
 struct LazyObject {
-  std::string module;    // "torch.optim"
-  std::string name;      // "SGD"; empty for a module
+  std::string module;  // "torch.optim"
+  std::string name;    // "SGD"; empty for a module
   std::string Text() const { return module + "." + (name.empty() ? module : name); }
 };
 

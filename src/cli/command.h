@@ -16,6 +16,7 @@ struct Context {
 
 // keep-sorted
 void AddBenchCommand(CLI::App& app, Context& context);
+void AddCheckCommand(CLI::App& app, Context& context);
 void AddConfigCommand(CLI::App& app, Context& context);
 void AddDataCommand(CLI::App& app, Context& context);
 void AddWeightsCommand(CLI::App& app, Context& context);

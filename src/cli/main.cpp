@@ -15,6 +15,7 @@ int Main(int argc, char** argv) {
   xp::cli::Context context;
   context.argv.assign(argv, argv + argc);
   xp::cli::AddBenchCommand(app, context);
+  xp::cli::AddCheckCommand(app, context);
   xp::cli::AddConfigCommand(app, context);
   xp::cli::AddDataCommand(app, context);
   xp::cli::AddWeightsCommand(app, context);

@@ -1,7 +1,6 @@
 #include "src/train/checkpoint_io.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <cstdlib>
 #include <set>
@@ -59,7 +58,9 @@ CheckpointEvent WriteRunCheckpoint(const fs::path& work_dir, const CheckpointInf
     throw JobError({.what = "can't be created: " + error.message(), .where = work_dir.string()});
   CheckpointEvent e;
   fs::path path = work_dir / CheckpointFileName(info);
-  e.hash = SaveCheckpoint(path, info, views);
+  CheckpointInfo saved = info;
+  if (setup.background_last) saved.metadata["exp.background"] = "last";  // weight_names.h
+  e.hash = SaveCheckpoint(path, saved, views);
   e.path = path.string();
   e.epoch = info.epoch;
   e.step = info.step;
@@ -103,18 +104,6 @@ std::set<std::string> ModelNames(const graph::ParamLayout& layout,
   return names;
 }
 
-bool Matches(const std::string& name, const std::vector<std::string>& patterns) {
-  for (const std::string& pattern : patterns) {
-    if (fnmatch(pattern.c_str(), name.c_str(), 0) == 0) return true;
-  }
-  return false;
-}
-
-// States that only training has ("loss_scale", "optimizer.step"): no file of weights knows them.
-bool IsTrainingOnly(const std::string& name) {
-  return !name.ends_with(".running_mean") && !name.ends_with(".running_var");
-}
-
 }  // namespace
 
 ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64_t seed) {
@@ -145,33 +134,6 @@ ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64
   if (auto it = info.metadata.find("exp.loss_sums"); it != info.metadata.end())
     point.sums = LossSums::Parse(it->second);
   return point;
-}
-
-std::vector<std::string> LoadWeights(const fs::path& path, const std::vector<std::string>& reset,
-                                     const graph::ParamLayout& layout, FlatState* state) {
-  std::unique_ptr<TensorFile> file = OpenTensorFile(path);
-  std::set<std::string> missing = ModelNames(layout, {});
-  std::erase_if(missing, [&](const std::string& name) {
-    return layout.FindState(name) >= 0 && IsTrainingOnly(name);
-  });
-  for (const TensorInfo& t : file->tensors()) {
-    if (Matches(t.name, reset) || !IsFloat(t.type)) continue;
-    if (ImportTensor(layout, ReadNamed(*file, t), {}, path.string(), state)) missing.erase(t.name);
-  }
-  std::vector<std::string> initial;
-  for (const std::string& name : missing) {
-    if (Matches(name, reset)) initial.push_back(name);
-  }
-  for (const std::string& name : initial) missing.erase(name);
-  if (!missing.empty()) {
-    throw UsageError({.what = fmt::format("{} tensors of the model are not in the file: {}",
-                                          missing.size(), Listed(missing)),
-                      .where = path.string(),
-                      .expected = "weights of this model under torchvision's names",
-                      .next = "convert them with `exp weights convert`, or list the layers to "
-                              "start anew in `reset`"});
-  }
-  return initial;
 }
 
 }  // namespace xp::train

@@ -40,11 +40,4 @@ void RemoveSuperfluous(const std::filesystem::path& work_dir, int keep_last);
 // another seed.
 ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64_t seed);
 
-// Fills parameters and statistics from a file of weights (`load_from`). Every layer that the model
-// has must be there, except those that match a pattern of `reset` (glob). Returns the names left at
-// their initial values.
-std::vector<std::string> LoadWeights(const std::filesystem::path& path,
-                                     const std::vector<std::string>& reset,
-                                     const graph::ParamLayout& layout, FlatState* state);
-
 }  // namespace xp::train

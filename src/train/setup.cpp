@@ -12,6 +12,7 @@
 #include "exp/train/checkpoint.h"
 #include "src/train/checkpoint_io.h"
 #include "src/train/device.h"
+#include "src/train/load_weights.h"
 
 namespace xp::train {
 namespace {
@@ -113,12 +114,7 @@ void InitializeWeights(const Reader& config, const TrainOptions& options, const 
   state.optimizer.resize(state.params.size() * s.slot_names.size());
   graph::InitializeParams(layout, options.seed, state.params.data());
   graph::InitializeStates(layout, state.states.data());
-  if (config.Has("load_from") && options.resume_checkpoint.empty()) {
-    std::vector<std::string> left =
-        LoadWeights(config.String("load_from"), config.Strings("reset", {}), layout, &state);
-    if (!left.empty())
-      warn("weights.reset", fmt::format("{} tensors start anew as `reset` asks", left.size()));
-  }
+  if (options.resume_checkpoint.empty()) LoadInitialWeights(config, layout, warn, &state);
   s.WriteState(state);
 }
 
@@ -178,6 +174,7 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
   s->params = std::make_unique<graph::ParamBuffers>(*s->backend, layout, s->compute, true,
                                                     OptimizerSlotCount(s->optimizer),
                                                     s->optimizer.cumulative_iters > 1);
+  s->background_last = BackgroundOf(config) == Background::kLast;
   InitializeWeights(config, options, warn, *s);
   s->steps = std::make_unique<StepRunner>(*s->backend, *s->model, *s->params, s->compute,
                                           s->optimizer, shapes);

@@ -30,9 +30,10 @@ struct Setup {
   std::vector<std::string> slot_names;
   std::unique_ptr<Schedule> schedule;
   int max_epochs = 0;
-  int eval_interval = 0;        // epochs; 0: never
-  int checkpoint_interval = 1;  // epochs
-  int keep_checkpoints = 0;     // 0: all
+  int eval_interval = 0;         // epochs; 0: never
+  int checkpoint_interval = 1;   // epochs
+  int keep_checkpoints = 0;      // 0: all
+  bool background_last = false;  // among the box head's classes; checkpoints say so
   std::unique_ptr<graph::ParamBuffers> params;
   std::unique_ptr<StepRunner> steps;
   std::unique_ptr<DetectionEvaluator> evaluator;

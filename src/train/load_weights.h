@@ -1,0 +1,38 @@
+// Where training starts from: `load_from` with `reset`, and `model.backbone.init_cfg`.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "exp/config/reader.h"
+#include "exp/graph/params.h"
+#include "exp/train/flat_state.h"
+#include "exp/train/weight_names.h"
+
+namespace xp::train {
+
+struct WeightSource {
+  std::string path;  // .safetensors or .pth
+  std::vector<std::string>
+      reset;  // patterns of layers to leave as they are, in our names or mmdetection's
+  bool backbone_only = false;                  // a classifier's weights for a detector
+  Background background = Background::kFirst;  // of the model
+};
+
+// Fills parameters and statistics from the file; names of torchvision, mmdetection and timm are
+// understood. Every layer that the model has (with backbone_only: of the backbone) must be there in
+// its shape, except those that `reset` names. Returns the names left at their initial values
+// because of `reset`. Throws UsageError that lists the layers that are missing or of another shape.
+std::vector<std::string> LoadWeights(const WeightSource& source, const graph::ParamLayout& layout,
+                                     FlatState* state);
+
+// As the config says: the backbone's first, then `load_from`. `warn` gets (code, message).
+void LoadInitialWeights(const config::Reader& config, const graph::ParamLayout& layout,
+                        const std::function<void(const std::string&, const std::string&)>& warn,
+                        FlatState* state);
+
+// Where the model of that config has its background class.
+Background BackgroundOf(const config::Reader& config);
+
+}  // namespace xp::train

@@ -1,0 +1,146 @@
+// load_from, reset and a backbone's weights, on a layout with the names of a small detector.
+#include "src/train/load_weights.h"
+
+#include <algorithm>
+
+#include "catch.h"
+#include "exp/base/error.h"
+#include "exp/config/load.h"
+#include "exp/train/safetensors.h"
+#include "temp_folder.h"
+
+using namespace xp;
+using namespace xp::train;
+
+namespace {
+
+// A detector of 2 classes with one convolution, one batch norm and a box head of one input.
+struct Model {
+  graph::ParamLayout layout;
+  FlatState state;
+
+  Model() {
+    layout.AddParam({.name = "backbone.body.conv1.weight",
+                     .shape = {2, 1, 1, 1},
+                     .layout = graph::WeightLayout::kConv});
+    layout.AddParam({.name = "backbone.body.bn1.weight", .shape = {2}, .is_norm = true});
+    layout.AddState({"backbone.body.bn1.running_mean", {2}, 0});
+    layout.AddState({"loss_scale", {1}, 1});
+    layout.AddParam(
+        {.name = "roi_heads.box_predictor.cls_score.bias", .shape = {3}, .is_bias = true});
+    layout.AddParam(
+        {.name = "roi_heads.box_predictor.bbox_pred.bias", .shape = {12}, .is_bias = true});
+    state.params.resize(static_cast<size_t>(layout.param_elements()), -1);
+    state.states.resize(static_cast<size_t>(layout.state_elements()), -1);
+  }
+  std::vector<float> Param(const std::string& name) const {
+    const graph::Param& p = layout.params()[static_cast<size_t>(layout.FindParam(name))];
+    return {state.params.begin() + p.offset, state.params.begin() + p.offset + p.elements()};
+  }
+};
+
+void Write(const std::filesystem::path& path,
+           const std::vector<std::pair<std::string, std::vector<float>>>& tensors) {
+  std::vector<TensorView> views;
+  for (const auto& [name, values] : tensors) {
+    std::vector<int64_t> shape{static_cast<int64_t>(values.size())};
+    if (name.ends_with("conv1.weight")) shape = {2, 1, 1, 1};
+    views.push_back({{name, ElementType::kF32, shape}, values.data()});
+  }
+  WriteSafetensors(path, views, {});
+}
+
+const std::vector<std::pair<std::string, std::vector<float>>> kMmdetection = {
+    {"backbone.conv1.weight", {5, 6}},
+    {"backbone.bn1.weight", {7, 8}},
+    {"backbone.bn1.running_mean", {1, 2}},
+    {"roi_head.bbox_head.fc_cls.bias", {1, 2, 9}},
+    {"roi_head.bbox_head.fc_reg.bias", {10, 11, 12, 13, 20, 21, 22, 23}}};
+
+std::string Refusal(const WeightSource& source) {
+  Model model;
+  try {
+    LoadWeights(source, model.layout, &model.state);
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kUsage);
+    return e.what();
+  }
+  return "loaded";
+}
+
+}  // namespace
+
+TEST_CASE("another program's weights fill the model") {
+  TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  Write(path, kMmdetection);
+  Model model;
+  CHECK(LoadWeights({.path = path}, model.layout, &model.state).empty());
+  CHECK(model.Param("backbone.body.conv1.weight") == std::vector<float>{5, 6});
+  CHECK(model.Param("roi_heads.box_predictor.cls_score.bias") == std::vector<float>{9, 1, 2});
+  CHECK(std::vector<float>(model.state.states.begin(), model.state.states.begin() + 2) ==
+        std::vector<float>{1, 2});
+  Model last;
+  LoadWeights({.path = path, .background = Background::kLast}, last.layout, &last.state);
+  CHECK(last.Param("roi_heads.box_predictor.cls_score.bias") == std::vector<float>{1, 2, 9});
+}
+
+TEST_CASE("what doesn't fit is listed, unless it is to start anew") {
+  TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  auto tensors = kMmdetection;
+  tensors[3].second = std::vector<float>(81, 1);  // COCO's head
+  tensors[4].second = std::vector<float>(320, 1);
+  Write(path, tensors);
+  std::string refusal = Refusal({.path = path});
+  CHECK_THAT(
+      refusal,
+      ContainsSubstring("roi_heads.box_predictor.cls_score.bias has shape [81], the model's [3]"));
+  CHECK_THAT(refusal,
+             ContainsSubstring(
+                 "roi_heads.box_predictor.bbox_pred.bias has shape [324], the model's [12]"));
+  for (const char* pattern : {"roi_heads.box_predictor.*", "roi_head.bbox_head.*"}) {
+    Model model;
+    std::vector<std::string> left =
+        LoadWeights({.path = path, .reset = {pattern}}, model.layout, &model.state);
+    CHECK(left == std::vector<std::string>{"roi_heads.box_predictor.bbox_pred.bias",
+                                           "roi_heads.box_predictor.cls_score.bias"});
+    CHECK(model.Param("roi_heads.box_predictor.cls_score.bias") == std::vector<float>{-1, -1, -1});
+    CHECK(model.Param("backbone.body.conv1.weight") == std::vector<float>{5, 6});
+  }
+  tensors.erase(tensors.begin() + 1);
+  Write(path, tensors);
+  CHECK_THAT(Refusal({.path = path, .reset = {"roi_heads.*"}}),
+             ContainsSubstring("lacks 1 tensors") && ContainsSubstring("backbone.body.bn1.weight"));
+}
+
+TEST_CASE("a classifier's weights start the backbone alone") {
+  TempFolder folder;
+  const std::string path = folder / "r.safetensors";
+  Write(path, {{"conv1.weight", {5, 6}},
+               {"bn1.weight", {7, 8}},
+               {"bn1.running_mean", {1, 2}},
+               {"fc.bias", {1, 2, 3}}});
+  auto load = [&](const std::string& checkpoint) {
+    Model model;
+    std::vector<std::string> warnings;
+    LoadInitialWeights(
+        config::Reader(
+            config::LoadText("model: {backbone: {init_cfg: {type: Pretrained, checkpoint: \"" +
+                                 checkpoint + "\"}}}",
+                             "a.yaml")
+                .root),
+        model.layout,
+        [&](const std::string& code, const std::string&) { warnings.push_back(code); },
+        &model.state);
+    CHECK(warnings.empty());
+    return model;
+  };
+  Model model = load(path);
+  CHECK(model.Param("backbone.body.bn1.weight") == std::vector<float>{7, 8});
+  CHECK(model.Param("roi_heads.box_predictor.cls_score.bias") == std::vector<float>{-1, -1, -1});
+  CHECK_THROWS_WITH(load("torchvision://resnet50"),
+                    ContainsSubstring("a.yaml:1") && ContainsSubstring("address"));
+  Write(path, {{"conv1.weight", {5, 6}}});
+  CHECK_THROWS_WITH(load(path), ContainsSubstring("lacks 2 tensors"));
+}

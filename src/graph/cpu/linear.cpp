@@ -1,4 +1,4 @@
-// Fully connected layers: oneDNN's inner product and its gradients (onednn.h).
+// Fully connected layers: oneDNN's matrix products (onednn.h).
 #include "src/graph/cpu/kernel.h"
 #include "src/graph/cpu/onednn.h"
 #include "src/graph/cpu/shapes.h"
@@ -18,7 +18,7 @@ LinearProblem Describe(const Tensor& w, const Tensor& rows) {
 class Linear : public Kernel {
  public:
   Linear(const Context& context, const LinearProblem& problem, Direction direction)
-      : bias_(problem.bias), op_(MakeInnerProduct(problem, direction, context.threads)) {}
+      : bias_(problem.bias), op_(MakeProduct(problem, direction, context.threads)) {}
 
   size_t WorkspaceBytes() const override { return op_->WorkspaceBytes(); }
   void Run(const KernelArgs& args) override {

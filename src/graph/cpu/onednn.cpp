@@ -307,81 +307,56 @@ Plan PlanConvWeightGrad(const ConvDescs& d) {
   return plan;
 }
 
-// ---- inner product
+// ---- linear layers: products of plain matrices. oneDNN's inner product would want the weights
+// blocked; reordering 50 MB costs as much as the product itself when there are few rows.
 
-struct LinearDescs {
-  memory::desc x, w, y, bias, w_any;
-};
-
-LinearDescs DescribeLinear(const LinearProblem& p) {
-  const auto ab = memory::format_tag::ab;
-  LinearDescs d;
-  d.x = memory::desc({p.rows, p.in_features}, kF32, ab);
-  d.w = memory::desc({p.out_features, p.in_features}, kF32, ab);
-  d.w_any = memory::desc({p.out_features, p.in_features}, kF32, memory::format_tag::any);
-  d.y = memory::desc({p.rows, p.out_features}, kF32, ab);
-  if (p.bias) d.bias = memory::desc({p.out_features}, kF32, memory::format_tag::x);
-  return d;
+// A matrix that is stored by rows, or the transpose of one.
+memory::desc Matrix(int64_t rows, int64_t columns, bool transposed) {
+  const Dims strides = transposed ? Dims{1, rows} : Dims{columns, 1};
+  return {{rows, columns}, kF32, strides};
 }
 
-dnnl::inner_product_forward::primitive_desc LinearForward(const LinearDescs& d,
-                                                          const dnnl::primitive_attr& attr) {
-  const auto kind = dnnl::prop_kind::forward_training;
-#if DNNL_VERSION_MAJOR >= 3
-  return {CpuEngine(), kind, d.x, d.w_any, d.bias, d.y, attr};
-#else
-  return {{kind, d.x, d.w_any, d.bias, d.y}, attr, CpuEngine()};
-#endif
-}
-
-Plan PlanLinearForward(const LinearDescs& d, bool relu) {
+// result [m, n] = a [m, k] b [k, n] (+ bias [n]).
+Plan PlanProduct(const Plan::Operand& a, const Plan::Operand& b, const memory::desc& result,
+                 const std::optional<memory::desc>& bias, bool relu) {
   dnnl::primitive_attr attr = BaseAttr();
   if (relu) AppendRelu(attr);
-  const auto pd = LinearForward(d, attr);
+  const memory::desc bias_desc = bias.value_or(memory::desc());
+#if DNNL_VERSION_MAJOR >= 3
+  const dnnl::matmul::primitive_desc pd(CpuEngine(), a.user, b.user, bias_desc, result, attr);
+#else
+  const dnnl::matmul::desc desc = bias ? dnnl::matmul::desc(a.user, b.user, bias_desc, result)
+                                       : dnnl::matmul::desc(a.user, b.user, result);
+  const dnnl::matmul::primitive_desc pd(desc, attr, CpuEngine());
+#endif
   Plan plan;
-  plan.primitive = dnnl::inner_product_forward(pd);
-  plan.a = {DNNL_ARG_SRC, d.x, pd.src_desc()};
-  plan.b = {DNNL_ARG_WEIGHTS, d.w, pd.weights_desc()};
-  plan.result = {DNNL_ARG_DST, d.y, pd.dst_desc()};
-  if (d.bias != memory::desc()) plan.bias = d.bias;
+  plan.primitive = dnnl::matmul(pd);
+  plan.a = a;
+  plan.b = b;
+  plan.result = {DNNL_ARG_DST, result, result};
+  plan.bias = bias;
   FinishPlan(plan, pd);
   return plan;
 }
 
-Plan PlanLinearDataGrad(const LinearDescs& d) {
-  const auto hint = LinearForward(d, BaseAttr());
-#if DNNL_VERSION_MAJOR >= 3
-  const dnnl::inner_product_backward_data::primitive_desc pd(CpuEngine(), d.x, d.w_any, d.y, hint,
-                                                             BaseAttr());
-#else
-  const dnnl::inner_product_backward_data::primitive_desc pd({d.x, d.w_any, d.y}, BaseAttr(),
-                                                             CpuEngine(), hint);
-#endif
-  Plan plan;
-  plan.primitive = dnnl::inner_product_backward_data(pd);
-  plan.a = {DNNL_ARG_DIFF_DST, d.y, pd.diff_dst_desc()};
-  plan.b = {DNNL_ARG_WEIGHTS, d.w, pd.weights_desc()};
-  plan.result = {DNNL_ARG_DIFF_SRC, d.x, pd.diff_src_desc()};
-  FinishPlan(plan, pd);
-  return plan;
-}
-
-Plan PlanLinearWeightGrad(const LinearDescs& d) {
-  const auto hint = LinearForward(d, BaseAttr());
-#if DNNL_VERSION_MAJOR >= 3
-  const dnnl::inner_product_backward_weights::primitive_desc pd(CpuEngine(), d.x, d.w_any, d.y,
-                                                                hint, BaseAttr());
-#else
-  const dnnl::inner_product_backward_weights::primitive_desc pd({d.x, d.w_any, d.y}, BaseAttr(),
-                                                                CpuEngine(), hint);
-#endif
-  Plan plan;
-  plan.primitive = dnnl::inner_product_backward_weights(pd);
-  plan.a = {DNNL_ARG_SRC, d.x, pd.src_desc()};
-  plan.b = {DNNL_ARG_DIFF_DST, d.y, pd.diff_dst_desc()};
-  plan.result = {DNNL_ARG_DIFF_WEIGHTS, d.w, pd.diff_weights_desc()};
-  FinishPlan(plan, pd);
-  return plan;
+Plan PlanLinear(const LinearProblem& p, Direction direction) {
+  const auto operand = [](int arg, const memory::desc& d) { return Plan::Operand{arg, d, d}; };
+  const memory::desc x = Matrix(p.rows, p.in_features, false);
+  const memory::desc w = Matrix(p.out_features, p.in_features, false);
+  const memory::desc y = Matrix(p.rows, p.out_features, false);
+  if (direction == Direction::kDataGrad) {
+    return PlanProduct(operand(DNNL_ARG_SRC, y), operand(DNNL_ARG_WEIGHTS, w), x, {}, false);
+  }
+  if (direction == Direction::kWeightGrad) {  // dw = transpose(dy) x
+    const auto dy = operand(DNNL_ARG_SRC, Matrix(p.out_features, p.rows, true));
+    Plan plan = PlanProduct(dy, operand(DNNL_ARG_WEIGHTS, x), w, {}, false);
+    std::swap(plan.a, plan.b);  // the caller gives x first
+    return plan;
+  }
+  std::optional<memory::desc> bias;
+  if (p.bias) bias = memory::desc({1, p.out_features}, kF32, memory::format_tag::ab);
+  const auto w_transposed = operand(DNNL_ARG_WEIGHTS, Matrix(p.in_features, p.out_features, true));
+  return PlanProduct(operand(DNNL_ARG_SRC, x), w_transposed, y, bias, p.relu);
 }
 
 // `plan()` may throw dnnl::error: say which problem oneDNN refused.
@@ -427,8 +402,7 @@ std::unique_ptr<OnednnOp> MakeConvolution(const ConvProblem& p, Direction direct
   });
 }
 
-std::unique_ptr<OnednnOp> MakeInnerProduct(const LinearProblem& p, Direction direction,
-                                           int threads) {
+std::unique_ptr<OnednnOp> MakeProduct(const LinearProblem& p, Direction direction, int threads) {
   const int64_t x = p.rows * p.in_features, y = p.rows * p.out_features;
   const int64_t w = p.in_features * p.out_features;
   if (x == 0 || y == 0 || w == 0) {
@@ -440,12 +414,7 @@ std::unique_ptr<OnednnOp> MakeInnerProduct(const LinearProblem& p, Direction dir
   const std::string text =
       "a product of [" + std::to_string(p.rows) + ", " + std::to_string(p.in_features) + "] and [" +
       std::to_string(p.out_features) + ", " + std::to_string(p.in_features) + "]";
-  return Build(text, threads, [&] {
-    const LinearDescs d = DescribeLinear(p);
-    if (direction == Direction::kDataGrad) return PlanLinearDataGrad(d);
-    if (direction == Direction::kWeightGrad) return PlanLinearWeightGrad(d);
-    return PlanLinearForward(d, p.relu);
-  });
+  return Build(text, threads, [&] { return PlanLinear(p, direction); });
 }
 
 }  // namespace xp::graph::cpu

@@ -1,10 +1,11 @@
-// oneDNN behind one interface: convolution and inner product, forward and both gradients, of maps
+// oneDNN behind one interface: convolutions and linear layers, forward and both gradients, of maps
 // in nhwc and weights in ohwi. Hides the differences between oneDNN 2.x (Debian 12) and 3.x (Ubuntu
 // 24.04); no oneDNN header leaks out of onednn.cpp.
 //
-// oneDNN chooses how it wants weights blocked; Run reorders them on the way (a few per cent of the
-// time). All scratch memory is the caller's. Bits are the same from run to run for a given number
-// of threads, which is set around both creation and execution whatever OMP_NUM_THREADS says.
+// oneDNN chooses how it wants convolution weights blocked; Run reorders them on the way (a few per
+// cent of the time). All scratch memory is the caller's. Bits are the same from run to run for a
+// given number of threads, which is set around both creation and execution whatever OMP_NUM_THREADS
+// says.
 #pragma once
 
 #include <array>
@@ -44,7 +45,7 @@ class OnednnOp {
 
 std::unique_ptr<OnednnOp> MakeConvolution(const ConvProblem& problem, Direction direction,
                                           int threads);
-std::unique_ptr<OnednnOp> MakeInnerProduct(const LinearProblem& problem, Direction direction,
-                                           int threads);
+std::unique_ptr<OnednnOp> MakeProduct(const LinearProblem& problem, Direction direction,
+                                      int threads);
 
 }  // namespace xp::graph::cpu

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <stdexcept>
 
 #include "exp/base/error.h"
@@ -128,14 +127,11 @@ std::unique_ptr<PendingRead> Program::ReadAsync(TensorId id) const {
 }
 
 std::vector<Program::OpTime> Program::Profile() {
+  std::vector<double> milliseconds =
+      backend_.TimeEach(kernels_.size(), [this](size_t i) { RunRange(i, i + 1); });
   std::vector<OpTime> times;
-  backend_.Synchronize();
   for (size_t i = 0; i < kernels_.size(); ++i) {
-    auto start = std::chrono::steady_clock::now();
-    RunRange(i, i + 1);
-    backend_.Synchronize();
-    std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    times.push_back({graph_.ops()[i].name, graph_.ops()[i].type, took.count()});
+    times.push_back({graph_.ops()[i].name, graph_.ops()[i].type, milliseconds[i]});
   }
   return times;
 }

@@ -92,6 +92,9 @@ class Backend {
   // CPU: keeps the function. CUDA: captures what it launches into a CUDA graph.
   virtual std::unique_ptr<Recording> Record(std::function<void()> body) = 0;
   virtual void Synchronize() = 0;
+  // Runs body(0) .. body(count - 1) in order; milliseconds of each, on the device's own clock where
+  // it has one, in a recording (so without the host's time to launch).
+  virtual std::vector<double> TimeEach(size_t count, const std::function<void(size_t)>& body) = 0;
 
   // What this backend chose by measuring and what decides bits, for the run's record: a line for
   // each cuDNN plan in use, "<operation, type, shape> = <engine and knobs>". Given back through

@@ -71,7 +71,7 @@ class Program {
     OpType type;
     double milliseconds;
   };
-  // Runs once, op by op with a wait after each, for `exp bench --profile`.
+  // Runs once and says how long each operation took, for `exp bench --profile`.
   std::vector<OpTime> Profile();
 
  private:

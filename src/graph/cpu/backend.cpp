@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -124,6 +125,16 @@ class CpuBackend : public Backend {
     return std::make_unique<FunctionRecording>(std::move(body));
   }
   void Synchronize() override {}
+  std::vector<double> TimeEach(size_t count, const std::function<void(size_t)>& body) override {
+    std::vector<double> milliseconds;
+    for (size_t i = 0; i < count; ++i) {
+      auto start = std::chrono::steady_clock::now();
+      body(i);
+      std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+      milliseconds.push_back(took.count());
+    }
+    return milliseconds;
+  }
 
  private:
   cpu::Context context_;

@@ -112,6 +112,10 @@ class CudaBackend : public Backend {
     Use();
     Check(cudaStreamSynchronize(stream_.get()), "running a step");
   }
+  std::vector<double> TimeEach(size_t count, const std::function<void(size_t)>& body) override {
+    Use();
+    return cuda::TimeEach(stream_.get(), count, body);
+  }
   std::vector<std::string> PlanNotes() const override { return dnn_.PlanNotes(); }
 
  private:

@@ -1,6 +1,8 @@
 #include "src/graph/cuda/conv_variants.h"
 
+#include "exp/graph/memory_plan.h"
 #include "kernels/bias_act.h"
+#include "kernels/conv_input.h"
 #include "src/graph/cuda/check.h"
 #include "src/graph/cuda/element_type.h"
 
@@ -26,6 +28,74 @@ class WithEpilogue : public ConvPlan {
   cudaStream_t stream_;
 };
 
+// Makes another input and other weights in the workspace, and takes a weight gradient back.
+class WithInput : public ConvPlan {
+ public:
+  WithInput(std::unique_ptr<ConvPlan> plan, InputForm form, const ConvProblem& whole,
+            const ConvProblem& inner, cudaStream_t stream)
+      : plan_(std::move(plan)),
+        form_(form),
+        whole_(whole),
+        inner_(inner),
+        type_(ElementTypeOf(whole.type)),
+        stream_(stream) {}
+
+  size_t workspace_bytes() const override { return XBytes() + WBytes() + plan_->workspace_bytes(); }
+
+  void Run(const ConvBuffers& b, void* workspace) override {
+    ConvBuffers inner = b;
+    inner.x = workspace;
+    inner.w = static_cast<char*>(workspace) + XBytes();
+    void* rest = static_cast<char*>(inner.w) + WBytes();
+    FormInput(b.x, inner.x);
+    if (whole_.kind == ConvKind::kForward) FormWeights(b.w, inner.w);
+    plan_->Run(inner, rest);
+    if (whole_.kind == ConvKind::kWeightGrad) UnformWeights(inner.w, b.w);
+    CheckLaunch("a first layer's change of form");
+  }
+
+ private:
+  size_t Bytes(int64_t elements) const {
+    size_t bytes = static_cast<size_t>(elements) * DTypeSize(whole_.type);
+    return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+  }
+  size_t XBytes() const { return Bytes(inner_.x_elements()); }
+  size_t WBytes() const { return Bytes(inner_.w_elements()); }
+  int64_t WeightRows() const { return whole_.k * whole_.r * whole_.s; }
+
+  void FormInput(const void* x, void* out) const {
+    if (form_ == InputForm::kSpaceToDepth) {
+      kernels::SpaceToDepth(x, out, whole_.n, whole_.h, whole_.w, whole_.p, whole_.q, type_,
+                            stream_);
+    } else {
+      kernels::ResizeChannels(x, out, whole_.n * whole_.h * whole_.w, static_cast<int>(whole_.c),
+                              static_cast<int>(inner_.c), type_, stream_);
+    }
+  }
+  void FormWeights(const void* w, void* out) const {
+    if (form_ == InputForm::kSpaceToDepth) {
+      kernels::SpaceToDepthWeights(w, out, whole_.k, type_, stream_);
+    } else {
+      kernels::ResizeChannels(w, out, WeightRows(), static_cast<int>(whole_.c),
+                              static_cast<int>(inner_.c), type_, stream_);
+    }
+  }
+  void UnformWeights(const void* dw, void* out) const {
+    if (form_ == InputForm::kSpaceToDepth) {
+      kernels::DepthToSpaceWeights(dw, out, whole_.k, type_, stream_);
+    } else {
+      kernels::ResizeChannels(dw, out, WeightRows(), static_cast<int>(inner_.c),
+                              static_cast<int>(whole_.c), type_, stream_);
+    }
+  }
+
+  std::unique_ptr<ConvPlan> plan_;
+  InputForm form_;
+  ConvProblem whole_, inner_;
+  kernels::ElementType type_;
+  cudaStream_t stream_;
+};
+
 // A product's rows as the width of one image instead of as many images of one pixel.
 ConvProblem RowsAsWidth(ConvProblem problem) {
   problem.w = problem.q = problem.n;
@@ -33,26 +103,57 @@ ConvProblem RowsAsWidth(ConvProblem problem) {
   return problem;
 }
 
+ConvProblem PaddedTo(ConvProblem problem, int64_t channels) {
+  problem.c = channels;
+  return problem;
+}
+
+bool IsStem(const ConvProblem& p) {
+  return p.c == 3 && p.groups == 1 && p.r == 7 && p.s == 7 && p.stride == std::array{2, 2} &&
+         p.pad == std::array{3, 3} && p.dilation == std::array{1, 1};
+}
+
+ConvProblem AsSpaceToDepth(ConvProblem problem) {
+  problem.h = problem.p + 3;
+  problem.w = problem.q + 3;
+  problem.c = 16;
+  problem.r = problem.s = 4;
+  problem.stride = {1, 1};
+  problem.pad = {0, 0};
+  return problem;
+}
+
 }  // namespace
 
 std::vector<ConvVariant> VariantsOf(const ConvProblem& problem) {
   std::vector<ConvVariant> variants;
-  auto add = [&](const std::string& name, const ConvProblem& p) {
+  auto add = [&](const std::string& name, const ConvProblem& p, InputForm input) {
     bool has_epilogue = p.bias || p.relu;
-    if (has_epilogue) variants.push_back({name + "fused", p, false});
+    if (has_epilogue) variants.push_back({name + "fused", p, false, input});
     ConvProblem plain = p;
     plain.bias = plain.relu = false;
-    variants.push_back({name + "plain", plain, has_epilogue});
+    variants.push_back({name + "plain", plain, has_epilogue, input});
   };
-  add("", problem);
-  if (problem.linear && problem.n > 1) add("wide-", RowsAsWidth(problem));
+  add("", problem, InputForm::kAsIs);
+  if (problem.linear && problem.n > 1) add("wide-", RowsAsWidth(problem), InputForm::kAsIs);
+  // The gradient of an image isn't wanted by anybody.
+  if (problem.kind != ConvKind::kDataGrad && !problem.linear && problem.groups == 1 &&
+      problem.c < 4) {
+    add("pad4-", PaddedTo(problem, 4), InputForm::kPadChannels);
+    add("pad8-", PaddedTo(problem, 8), InputForm::kPadChannels);
+    if (IsStem(problem)) add("depth-", AsSpaceToDepth(problem), InputForm::kSpaceToDepth);
+  }
   return variants;
 }
 
 std::unique_ptr<ConvPlan> Complete(const ConvVariant& variant, const ConvProblem& whole,
                                    std::unique_ptr<ConvPlan> plan, cudaStream_t stream) {
-  if (!variant.epilogue) return plan;
-  return std::make_unique<WithEpilogue>(std::move(plan), whole, stream);
+  if (variant.input != InputForm::kAsIs) {
+    plan =
+        std::make_unique<WithInput>(std::move(plan), variant.input, whole, variant.problem, stream);
+  }
+  if (variant.epilogue) plan = std::make_unique<WithEpilogue>(std::move(plan), whole, stream);
+  return plan;
 }
 
 }  // namespace xp::graph::cuda

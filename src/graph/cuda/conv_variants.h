@@ -12,10 +12,18 @@
 
 namespace xp::graph::cuda {
 
+// What is done to the input and the weights of a layer over images, of few channels.
+enum class InputForm : uint8_t {
+  kAsIs,
+  kPadChannels,   // zeros up to problem.c channels
+  kSpaceToDepth,  // 7 x 7 of stride 2 as 4 x 4 of stride 1 over 16 channels
+};
+
 struct ConvVariant {
   std::string name;
   ConvProblem problem;    // what cuDNN is asked for
   bool epilogue = false;  // bias and ReLU by a kernel of our own afterwards
+  InputForm input = InputForm::kAsIs;
 };
 
 // The first is the most natural one; all give the same result but for rounding.

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "src/graph/cuda/check.h"
+#include "src/graph/cuda/staging.h"
 
 namespace xp::graph::cuda {
 namespace {
@@ -63,6 +64,43 @@ std::unique_ptr<Recording> Capture(cudaStream_t stream, std::function<void()> bo
   std::fprintf(stderr, "note: steps run operation by operation, a CUDA graph can't hold them: %s\n",
                why.c_str());
   return std::make_unique<PlainRecording>(std::move(body));
+}
+
+std::vector<double> TimeEach(cudaStream_t stream, size_t count,
+                             const std::function<void(size_t)>& body) {
+  std::vector<std::unique_ptr<Event>> stamps;
+  for (size_t i = 0; i <= count; ++i) stamps.push_back(std::make_unique<Event>(cudaEventDefault));
+  bool capturing = true;
+  auto stamp = [&](size_t i) {
+    // External: the event becomes a node that a launch of the graph records.
+    unsigned flags = capturing ? cudaEventRecordExternal : cudaEventRecordDefault;
+    Check(cudaEventRecordWithFlags(stamps[i]->get(), stream, flags), "recording an event");
+  };
+  auto run = [&] {
+    for (size_t i = 0; i < count; ++i) {
+      stamp(i);
+      body(i);
+    }
+    stamp(count);
+  };
+  std::string why;
+  if (cudaGraph_t graph = TryCapture(stream, run, &why)) {
+    GraphRecording recording(stream, graph);
+    recording.Launch();
+    Check(cudaStreamSynchronize(stream), "running a step");
+  } else {
+    capturing = false;
+    run();
+  }
+  Check(cudaStreamSynchronize(stream), "running a step");
+  std::vector<double> milliseconds;
+  for (size_t i = 0; i < count; ++i) {
+    float elapsed = 0;
+    Check(cudaEventElapsedTime(&elapsed, stamps[i]->get(), stamps[i + 1]->get()),
+          "reading a time stamp");
+    milliseconds.push_back(static_cast<double>(elapsed));
+  }
+  return milliseconds;
 }
 
 }  // namespace xp::graph::cuda

@@ -1,0 +1,30 @@
+// Images have three channels, which the fast convolution engines can't read: these bring input and
+// weights of a first layer into a shape that they can.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/element_type.h"
+
+namespace xp::kernels {
+
+// x [rows, from] -> out [rows, to]: the first min(from, to) channels, zeros beyond. Pads an input
+// or weights, or takes the padding off a gradient.
+void ResizeChannels(const void* x, void* out, int64_t rows, int from, int to, ElementType type,
+                    cudaStream_t stream);
+
+// A 7 x 7 convolution of stride 2 and padding 3 over [n, h, w, 3] equals a 4 x 4 convolution of
+// stride 1 without padding over [n, p + 3, q + 3, 16], whose channel (2 a + b) * 3 + c at row i and
+// column j is x[2 (i - 2) + a][2 (j - 2) + b][c] (0 outside, and in channels 12 to 15), with
+// weights w'[i][j][(2 a + b) * 3 + c] = w[2 i + a - 1][2 j + b - 1][c]. p x q is the output's size.
+void SpaceToDepth(const void* x, void* out, int64_t n, int64_t h, int64_t w, int64_t p, int64_t q,
+                  ElementType type, cudaStream_t stream);
+// w [k, 7, 7, 3] -> [k, 4, 4, 16], and the other way for a gradient.
+void SpaceToDepthWeights(const void* w, void* out, int64_t k, ElementType type,
+                         cudaStream_t stream);
+void DepthToSpaceWeights(const void* dw, void* out, int64_t k, ElementType type,
+                         cudaStream_t stream);
+
+}  // namespace xp::kernels

@@ -1,5 +1,6 @@
 // Has cuDNN a repeatable plan for every convolution of the models that people train? Asked without
 // a device: cuDNN 9.11 and newer makes plans for a device that is described to it.
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -46,7 +47,10 @@ bool IsConvolution(OpType type) {
 }
 
 bool HasPlan(const ConvProblem& problem, std::string* why) {
-  for (const ConvVariant& variant : VariantsOf(problem)) {
+  // The last ones first: without epilogue, which can't be compiled without a driver.
+  std::vector<ConvVariant> variants = VariantsOf(problem);
+  std::reverse(variants.begin(), variants.end());
+  for (const ConvVariant& variant : variants) {
     auto graph = ConvGraph::Create(H200(), variant.problem, why);
     if (!graph) continue;
     for (const std::string& engine : graph->Engines()) {

@@ -1,6 +1,8 @@
 #include "src/graph/cuda/plan_tuner.h"
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <vector>
 
 #include "exp/base/error.h"
@@ -12,8 +14,11 @@ namespace xp::graph::cuda {
 namespace {
 
 constexpr size_t kMaxWorkspace = size_t{512} << 20;
-constexpr size_t kMaxEngines = 14;  // a variant; heuristics put the good ones first
-constexpr float kMaxMilliseconds = 20000;
+constexpr size_t kMaxEngines = 32;  // a variant; heuristics put the good ones first
+// Engines that are compiled when a plan is built (epilogues) may take seconds each: after that long
+// a variant is content with those it has.
+constexpr std::chrono::milliseconds kEnoughBuilding{1500};
+constexpr float kHopeless = 1.5f;  // not measured further when that many times the best
 
 // Device memory for trying plans; null data when there is no room.
 class Scratch {
@@ -85,10 +90,12 @@ class Bench {
     try {
       Run(*candidate->plan);  // loads the kernels
       float once = Average(*candidate->plan, 1);
-      if (once > kMaxMilliseconds) return false;
+      candidate->milliseconds = once;
+      if (once > kHopeless * best_ && once > 0.05f) return true;
       int repeats = std::clamp(static_cast<int>(2.0f / std::max(once, 1e-3f)), 1, 20);
       candidate->milliseconds =
           std::min(Average(*candidate->plan, repeats), Average(*candidate->plan, repeats));
+      best_ = std::min(best_, candidate->milliseconds);
       return true;
     } catch (const Error&) {
       Recover();
@@ -161,6 +168,7 @@ class Bench {
   Scratch x_, w_, y_, bias_, hash_;
   std::unique_ptr<Scratch> workspace_;
   TimingEvent start_, stop_;
+  float best_ = std::numeric_limits<float>::max();
 };
 
 // Plans that build, most promising first; all of them, or (first_only) the first.
@@ -172,8 +180,10 @@ std::vector<Candidate> Candidates(const std::shared_ptr<ConvTarget>& target,
     std::unique_ptr<ConvGraph> graph = ConvGraph::Create(target, variant.problem, why);
     if (!graph) continue;
     size_t built = 0;
+    auto start = std::chrono::steady_clock::now();
     for (const std::string& engine : graph->Engines()) {
-      if (built == kMaxEngines) break;
+      bool enough = built > 0 && std::chrono::steady_clock::now() - start > kEnoughBuilding;
+      if (built == kMaxEngines || enough) break;
       auto plan = graph->Build(engine, why);
       if (!plan || plan->workspace_bytes() > kMaxWorkspace) continue;
       ++built;

@@ -1,0 +1,51 @@
+// What the data were: the annotation file's hash, and each image's name, size and content hash.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace xp::snapshot {
+
+enum class DataMode {
+  kFull,   // every byte is hashed (once: later runs use the cache while size, mtime and inode stay)
+  kCheap,  // names and sizes only; says so in the record
+  kAuto,   // full up to DatasetOptions::auto_limit_bytes, cheap above
+};
+
+struct DatasetOptions {
+  DataMode mode = DataMode::kAuto;
+  int64_t auto_limit_bytes = int64_t{64} << 30;
+  int threads = 0;                   // 0: all cores
+  std::filesystem::path cache_file;  // empty: no cache
+};
+
+struct DatasetFingerprint {
+  std::string ann_file, ann_hash, img_prefix;
+  int64_t images = 0;   // named by the annotation file
+  int64_t bytes = 0;    // of those that are there
+  int64_t missing = 0;  // named, but not there or unreadable
+  bool cheap = false;
+  std::string fingerprint;  // xxh128 of ann_hash and image_list
+  std::string image_list;   // lines "HASH SIZE NAME", sorted by name; HASH is "-" in cheap mode and
+                            // "missing" for what isn't there
+  int64_t hashed = 0;       // how many contents were read now, not taken from the cache
+};
+
+// `ann_file` is a COCO JSON (only images[].file_name is read); names are relative to `img_prefix`.
+// Throws UsageError where the annotation file can't be read; an odd one gives a fingerprint without
+// images.
+DatasetFingerprint FingerprintDataset(const std::filesystem::path& ann_file,
+                                      const std::filesystem::path& img_prefix,
+                                      const DatasetOptions& options);
+
+struct DatasetChange {
+  enum class Kind { kAdded, kRemoved, kChanged };
+  Kind kind;
+  std::string name;
+};
+// By name, in order. A content known on one side only counts as unchanged when the sizes agree.
+std::vector<DatasetChange> CompareImageLists(const std::string& before, const std::string& now);
+
+}  // namespace xp::snapshot

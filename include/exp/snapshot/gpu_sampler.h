@@ -1,0 +1,43 @@
+// Watches the GPUs in the background: temperature, power, clocks, utilisation, memory, throttling.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace xp::snapshot {
+
+struct GpuSamplerOptions {
+  double interval_seconds = 1;  // <= 0: nothing is sampled
+  // Called from the sampler's thread. `n` counts the samples.
+  // Names: "gpu/0/celsius", "gpu/0/watts", "gpu/0/sm_mhz", "gpu/0/memory_mhz", "gpu/0/percent",
+  // "gpu/0/memory_percent", "gpu/0/memory_gib", "gpu/0/throttle" (NVML's reason bits).
+  std::function<void(const std::string& name, int64_t n, double value)> on_value;
+  // A throttle reason, a power limit below the card's own, or heat near the slowdown threshold;
+  // each once.
+  std::function<void(const std::string& code, const std::string& message)> on_warning;
+};
+
+// GPUs that CUDA_VISIBLE_DEVICES hides are not watched. Does nothing where there is no NVIDIA
+// driver.
+class GpuSampler {
+ public:
+  explicit GpuSampler(GpuSamplerOptions options);
+  ~GpuSampler();
+  GpuSampler(const GpuSampler&) = delete;
+  GpuSampler& operator=(const GpuSampler&) = delete;
+
+  // "0.celsius.min", "0.celsius.mean", "0.celsius.max", ... since the last call.
+  std::vector<std::pair<std::string, double>> TakeStatistics();
+  // Of the first GPU, as last sampled.
+  std::optional<double> Celsius() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace xp::snapshot

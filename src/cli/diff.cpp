@@ -1,0 +1,104 @@
+// `exp diff`: what differs between runs.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "exp/base/error.h"
+#include "exp/record/diff.h"
+#include "src/cli/command.h"
+#include "src/cli/run_json.h"
+#include "src/cli/table.h"
+
+namespace xp::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string store;
+  std::vector<std::string> runs;
+  std::string section;
+  bool as_json = false, all = false;
+};
+
+std::string Head(const record::Run& r) { return r.id.substr(0, 8) + " " + r.name; }
+
+void PrintSection(const std::vector<record::Difference>& rows, const std::vector<record::Run>& runs,
+                  size_t limit) {
+  std::vector<std::string> header = {rows[0].section};
+  for (const record::Run& r : runs) header.push_back(Head(r));
+  std::vector<std::vector<std::string>> lines;
+  size_t shown = std::min(limit, rows.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const record::Difference& d = rows[i];
+    std::vector<std::string> line = {d.name};
+    for (size_t k = 0; k < d.values.size(); ++k) {
+      std::string value = d.values[k].empty() ? "-" : d.values[k];
+      if (k < d.origins.size() && !d.origins[k].empty()) value += "  (" + d.origins[k] + ")";
+      line.push_back(value);
+    }
+    if (d.section == "environment")
+      line[0] += d.weight == 3 ? "  [can change bits]" : d.weight == 2 ? "  [may change bits]" : "";
+    lines.push_back(std::move(line));
+  }
+  PrintTable(header, lines, 70);
+  if (shown < rows.size()) fmt::print("... and {} more (--all)\n", rows.size() - shown);
+  fmt::print("\n");
+}
+
+void Run(const Options& options) {
+  if (options.runs.size() < 2) {
+    throw UsageError(
+        {.what = "diff needs two runs or more", .next = "exp diff A B; `exp ls` lists runs"});
+  }
+  record::Store store = record::OpenFoundStore(options.store);
+  std::vector<record::Run> runs;
+  for (const std::string& r : options.runs)
+    runs.push_back(record::LoadRun(store, record::ResolveRun(store, r)));
+  std::vector<record::Difference> differences = record::DiffRuns(store, runs);
+  std::erase_if(differences, [&](const record::Difference& d) {
+    return !options.section.empty() && d.section != options.section;
+  });
+  if (options.as_json) {
+    json list = json::array();
+    for (const record::Difference& d : differences) {
+      list.push_back({{"section", d.section},
+                      {"name", d.name},
+                      {"values", d.values},
+                      {"origins", d.origins},
+                      {"weight", d.weight}});
+    }
+    json ids = json::array();
+    for (const record::Run& r : runs) ids.push_back(r.id);
+    return fmt::print("{}\n", DumpJson({{"runs", ids}, {"differences", list}}));
+  }
+  if (differences.empty()) return fmt::print("no differences\n");
+  for (size_t i = 0; i < differences.size();) {
+    size_t end = i;
+    while (end < differences.size() && differences[end].section == differences[i].section) ++end;
+    PrintSection({differences.begin() + static_cast<std::ptrdiff_t>(i),
+                  differences.begin() + static_cast<std::ptrdiff_t>(end)},
+                 runs, options.all ? differences.size() : 15);
+    i = end;
+  }
+}
+
+}  // namespace
+
+void AddDiffCommand(CLI::App& app, Context&) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("diff", "what differs between two or more runs, and only that");
+  command->add_option("runs", options->runs, "two or more runs")->required();
+  command->add_option("--store", options->store, "folder of the store");
+  command
+      ->add_option("--section", options->section, "only config, code, data, environment or metrics")
+      ->check(CLI::IsMember({"config", "code", "data", "environment", "metrics"}));
+  command->add_flag("--all", options->all, "every line of a long section");
+  command->add_flag("--json", options->as_json, "for programs; docs/record.md lists the keys");
+  command->footer("Example: exp diff @~1 @");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace xp::cli

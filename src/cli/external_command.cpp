@@ -1,0 +1,174 @@
+#include "src/cli/external_command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/config/canonical.h"
+#include "src/cli/metrics_file.h"
+#include "src/cli/signals.h"
+
+extern char** environ;
+
+namespace fs = std::filesystem;
+
+namespace xp::cli {
+namespace {
+
+std::string Replace(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+struct Child {
+  std::vector<std::string> arguments, environment;
+};
+
+Child Describe(const ExternalOptions& o, const fs::path& config, const fs::path& metrics) {
+  Child child;
+  for (std::string text : o.command) {
+    text = Replace(std::move(text), "{config}", config.string());
+    text = Replace(std::move(text), "{work_dir}", o.work_dir.string());
+    text = Replace(std::move(text), "{seed}", std::to_string(o.seed));
+    child.arguments.push_back(Replace(std::move(text), "{run}", o.run_id));
+  }
+  std::array<std::pair<const char*, std::string>, 5> ours = {
+      {{"EXP_CONFIG=", config.string()},
+       {"EXP_METRICS=", metrics.string()},
+       {"EXP_WORK_DIR=", o.work_dir.string()},
+       {"EXP_SEED=", std::to_string(o.seed)},
+       {"EXP_RUN=", o.run_id}}};
+  for (char** v = environ; v && *v; ++v) {
+    std::string text = *v;
+    bool replaced = std::any_of(ours.begin(), ours.end(),
+                                [&](auto& our) { return text.rfind(our.first, 0) == 0; });
+    if (!replaced) child.environment.push_back(std::move(text));
+  }
+  for (const auto& [name, value] : ours) child.environment.push_back(name + value);
+  return child;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (std::string& t : texts) out.push_back(t.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+// The child reports a failed exec through a pipe that a successful one closes.
+pid_t Start(Child& child) {
+  std::vector<char*> arguments = Pointers(child.arguments),
+                     environment = Pointers(child.environment);
+  int pipe_ends[2];
+  if (::pipe2(pipe_ends, O_CLOEXEC) != 0) {
+    throw JobError({.what = std::string("no pipe: ") + std::strerror(errno)});
+  }
+  pid_t parent = ::getpid();
+  pid_t pid = ::fork();
+  if (pid == 0) {
+    // When this recorder is killed, the program is told, rather than going on unrecorded.
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(127);
+    ::signal(SIGINT, SIG_DFL);
+    ::signal(SIGTERM, SIG_DFL);
+    ::execvpe(arguments[0], arguments.data(), environment.data());
+    int error = errno;
+    ssize_t unused = ::write(pipe_ends[1], &error, sizeof(error));
+    static_cast<void>(unused);
+    ::_exit(127);
+  }
+  ::close(pipe_ends[1]);
+  int error = 0;
+  ssize_t n = pid > 0 ? ::read(pipe_ends[0], &error, sizeof(error)) : 0;
+  ::close(pipe_ends[0]);
+  if (pid < 0)
+    throw JobError({.what = std::string("no process can be made: ") + std::strerror(errno)});
+  if (n == static_cast<ssize_t>(sizeof(error))) {
+    ::waitpid(pid, nullptr, 0);
+    throw UsageError({.what = "the program can't be started: " + std::string(std::strerror(error)),
+                      .where = child.arguments[0],
+                      .expected = "an executable, by path or on the PATH"});
+  }
+  return pid;
+}
+
+bool IsCheckpoint(const fs::path& file) {
+  static constexpr std::array kEndings = {".safetensors", ".pth", ".pt",  ".ckpt",   ".onnx",
+                                          ".h5",          ".npz", ".pkl", ".msgpack"};
+  std::string ending = file.extension().string();
+  return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
+}
+
+// Checkpoints in the work_dir that the program wrote without saying so.
+void AddUnnamed(const fs::path& work_dir, fs::file_time_type since, MetricsFile& metrics) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (auto it = fs::recursive_directory_iterator(
+           work_dir, fs::directory_options::skip_permission_denied, error);
+       !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    if (!it->is_regular_file(error) || !IsCheckpoint(it->path())) continue;
+    if (it->last_write_time(error) >= since && !metrics.Recorded(it->path()))
+      found.push_back(it->path());
+  }
+  std::sort(found.begin(), found.end());
+  for (const fs::path& file : found) metrics.AddCheckpoint(file);
+}
+
+ExternalResult Judge(int status, bool stopped) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+    return {stopped ? train::EndState::kInterrupted : train::EndState::kFinished, ""};
+  }
+  std::string reason = WIFSIGNALED(status)
+                           ? fmt::format("the program was ended by signal {} ({})",
+                                         WTERMSIG(status), strsignal(WTERMSIG(status)))
+                           : fmt::format("the program ended with code {}", WEXITSTATUS(status));
+  return {stopped ? train::EndState::kInterrupted : train::EndState::kFailed, reason};
+}
+
+}  // namespace
+
+ExternalResult RunExternal(const ExternalOptions& options, record::RunWriter& writer) {
+  fs::path config = options.work_dir / "config.yaml",
+           metrics_path = options.work_dir / "metrics.jsonl";
+  WriteFileAtomic(config, config::PrettyYaml(options.config));
+  WriteFileAtomic(metrics_path, "");
+  fs::file_time_type since = fs::last_write_time(metrics_path);
+  Child child = Describe(options, config, metrics_path);
+  MetricsFile metrics(metrics_path, options.work_dir, writer);
+  pid_t pid = Start(child);
+  int status = 0;
+  bool told = false;
+  while (true) {
+    pid_t ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended == pid) break;
+    if (ended < 0 && errno != EINTR) break;
+    if (StopSignals::flag() && !told) {
+      bool interrupt = StopSignals::Number() == SIGINT;
+      // Ctrl-C at a terminal reaches the program, too; twice would mean "at once" to many.
+      bool has_it = interrupt && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
+      if (!has_it) ::kill(pid, interrupt ? SIGINT : SIGTERM);
+      told = true;
+    }
+    metrics.Poll(false);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  metrics.Poll(true);
+  AddUnnamed(options.work_dir, since, metrics);
+  return Judge(status, told);
+}
+
+}  // namespace xp::cli

@@ -1,0 +1,36 @@
+// Another program trains, we record: `exp run CONFIG -- COMMAND ARGS...`.
+//
+// In the arguments {config}, {work_dir}, {seed} and {run} are replaced. The environment names the
+// same: EXP_CONFIG, EXP_WORK_DIR, EXP_SEED, EXP_RUN, and EXP_METRICS, a file to which the program
+// appends JSON lines (docs/record.md, "Any trainer").
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "exp/config/node.h"
+#include "exp/record/writer.h"
+#include "exp/train/events.h"
+
+namespace xp::cli {
+
+struct ExternalOptions {
+  std::vector<std::string> command;
+  const config::Node& config;
+  std::filesystem::path work_dir;
+  std::string run_id;
+  uint64_t seed = 0;
+};
+
+struct ExternalResult {
+  train::EndState state = train::EndState::kFinished;
+  std::string reason;
+};
+
+// Until the program ends. A stop signal is passed on to it. Throws UsageError where it can't be
+// started.
+ExternalResult RunExternal(const ExternalOptions& options, record::RunWriter& writer);
+
+}  // namespace xp::cli

@@ -1,0 +1,319 @@
+#include "src/cli/launch.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "exp/base/error.h"
+#include "exp/config/canonical.h"
+#include "exp/record/store.h"
+#include "exp/record/writer.h"
+#include "exp/snapshot/code.h"
+#include "exp/snapshot/dataset.h"
+#include "exp/snapshot/environment.h"
+#include "exp/snapshot/gpu_sampler.h"
+#include "exp/snapshot/redact.h"
+#include "exp/train/trainer.h"
+#include "src/cli/describe_config.h"
+#include "src/cli/external_command.h"
+#include "src/cli/progress.h"
+#include "src/cli/recording_observer.h"
+#include "src/cli/signals.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::cli {
+namespace {
+
+// Tells everyone what the trainer says; the recorder first, so that the record never lags what was
+// shown.
+class Everyone : public train::Observer {
+ public:
+  explicit Everyone(std::vector<train::Observer*> all) : all_(std::move(all)) {}
+  void OnStart(const train::StartEvent& e) override {
+    for (auto* o : all_) o->OnStart(e);
+  }
+  void OnStep(const train::StepEvent& e) override {
+    for (auto* o : all_) o->OnStep(e);
+  }
+  void OnEpoch(const train::EpochEvent& e) override {
+    for (auto* o : all_) o->OnEpoch(e);
+  }
+  void OnCheckpoint(const train::CheckpointEvent& e) override {
+    for (auto* o : all_) o->OnCheckpoint(e);
+  }
+  void OnWarning(const train::WarningEvent& e) override {
+    for (auto* o : all_) o->OnWarning(e);
+  }
+  void OnEnd(const train::EndEvent& e) override {
+    for (auto* o : all_) o->OnEnd(e);
+  }
+
+ private:
+  std::vector<train::Observer*> all_;
+};
+
+int ThreadCount(const Launch& launch) {
+  return launch.threads > 0 ? launch.threads
+                            : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+// The data sets that the config names: data.train, data.val, data.test.
+std::vector<record::DatasetRow> Fingerprints(const config::Node& root,
+                                             const SnapshotOptions& options,
+                                             const fs::path& store) {
+  std::vector<record::DatasetRow> rows;
+  snapshot::DatasetOptions data = options.data;
+  data.cache_file = store / "image-hashes";
+  std::string before;
+  for (const char* role : {"train", "val", "test"}) {
+    const config::Node* ann = root.At(fmt::format("data.{}.ann_file", role));
+    const config::Node* prefix = root.At(fmt::format("data.{}.img_prefix", role));
+    if (options.data_off || !ann || !ann->IsString()) continue;
+    std::string images = prefix && prefix->IsString() ? prefix->AsString() : "";
+    std::error_code error;
+    if (!fs::is_regular_file(ann->AsString(), error)) continue;  // the trainer says what it misses
+    std::string both = ann->AsString() + '\n' + images;
+    if (both == before) continue;  // data.test is often data.val
+    before = both;
+    snapshot::DatasetFingerprint f = snapshot::FingerprintDataset(ann->AsString(), images, data);
+    record::DatasetRow row;
+    row.role = role;
+    row.ann_file = f.ann_file;
+    row.ann_hash = f.ann_hash;
+    row.img_prefix = f.img_prefix;
+    row.images = f.images;
+    row.bytes = f.bytes;
+    row.missing = f.missing;
+    row.mode = f.cheap ? "cheap" : "full";
+    row.fingerprint = f.fingerprint;
+    row.image_list = std::move(f.image_list);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+struct Prepared {
+  record::RunInfo info;
+  SnapshotOptions options;
+  fs::path work_dir;
+};
+
+void TakeConfig(const Launch& launch, snapshot::Redactor& redactor, record::RunInfo& info) {
+  config::Node clean = RedactConfig(launch.config.root, redactor);
+  info.config_json = config::CanonicalJson(clean);
+  info.config_hash = config::Identity(clean).Hex();
+  info.config = DescribeConfig(clean, redactor);
+  info.config_file = launch.config_file;
+  for (const config::SourceFile& s : launch.config.sources) {
+    info.sources.push_back({"source", redactor.Text(s.content, "config file " + s.path), s.path});
+  }
+  for (const std::string& o : launch.config.overrides)
+    info.overrides.push_back(redactor.Argv({o})[0]);
+}
+
+Prepared Prepare(const Launch& launch) {
+  Prepared p{.options = ReadSnapshotOptions(launch.config.root)};
+  record::RunInfo& info = p.info;
+  snapshot::Redactor redactor(p.options.redact);
+  redactor.LearnEnvironment();
+  redactor.LearnArgv(launch.argv);
+  LearnConfigSecrets(launch.config.root, redactor);
+  info.id = record::NewRunId();
+  info.name = launch.name;
+  info.kind = launch.command.empty() ? "train" : "command";
+  info.command = redactor.Argv(launch.argv);
+  info.cwd = fs::current_path().string();
+  p.work_dir = launch.work_dir.empty()
+                   ? fs::path("work_dirs") / (launch.name + "-" + info.id.substr(0, 8))
+                   : launch.work_dir;
+  p.work_dir = fs::absolute(p.work_dir).lexically_normal();
+  info.work_dir = p.work_dir.string();
+  info.seed = launch.seed;
+  info.threads = ThreadCount(launch);
+  info.device = launch.device;
+  info.tags = launch.tags;
+  info.parent_id = launch.parent_id;
+  info.relation = launch.relation;
+  TakeConfig(launch, redactor, info);
+  // Outputs and images are no code; images have their own fingerprint.
+  p.options.code.exclude.push_back(fs::absolute(launch.store).lexically_normal());
+  p.options.code.exclude.push_back(p.work_dir);
+  p.options.code.exclude.push_back(fs::absolute("work_dirs").lexically_normal());
+  for (const char* role : {"train", "val", "test"}) {
+    const config::Node* prefix = launch.config.root.At(fmt::format("data.{}.img_prefix", role));
+    if (!prefix || !prefix->IsString() || prefix->AsString().empty()) continue;
+    fs::path folder = fs::absolute(prefix->AsString()).lexically_normal();
+    if (folder != fs::current_path()) p.options.code.exclude.push_back(folder);
+  }
+  snapshot::CodeState code = snapshot::CaptureCode(fs::current_path(), p.options.code, redactor);
+  info.code_json = std::move(code.json);
+  for (snapshot::CodeObject& o : code.objects)
+    info.objects.push_back({o.role, std::move(o.bytes), ""});
+  snapshot::EnvironmentOptions environment{
+      .threads = info.threads, .python = p.options.python, .variables = p.options.variables};
+  info.environment_json = snapshot::CaptureEnvironment(environment, redactor);
+  info.redactions_json = redactor.FoundJson();
+  return p;
+}
+
+bool Terminal() { return ::isatty(STDOUT_FILENO) == 1; }
+
+int Columns() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 100;
+}
+
+std::unique_ptr<record::RunWriter> Open(const Launch& launch, const Prepared& p) {
+  record::WriterOptions options;
+  options.on_problem = [](const std::string& text) { fmt::print(stderr, "record: {}\n", text); };
+  if (launch.resume_run.empty())
+    return std::make_unique<record::RunWriter>(launch.store, p.info, options);
+  record::ResumePoint from{.epoch = launch.resume_epoch,
+                           .step = launch.resume_step,
+                           .checkpoint_hash = launch.resume_hash,
+                           .environment_json = p.info.environment_json,
+                           .code_json = p.info.code_json};
+  return record::RunWriter::Resume(launch.store, launch.resume_run, from, options);
+}
+
+snapshot::GpuSamplerOptions SamplerOptions(double interval, record::RunWriter& writer) {
+  return {.interval_seconds = interval,
+          .on_value = [&](const std::string& name, int64_t n,
+                          double value) { writer.Point(name, n, value); },
+          .on_warning = [&](const std::string& code,
+                            const std::string& message) { writer.Warning(code, message); }};
+}
+
+void TrainHere(const Launch& launch, const Prepared& p, record::RunWriter& writer,
+               LaunchResult& result) {
+  RecordingObserver recorder(writer);
+  snapshot::GpuSampler gpu(SamplerOptions(p.options.gpu_interval, writer));
+  recorder.add_to_epoch = [&](record::EpochRow& row) {
+    for (const auto& [name, value] : gpu.TakeStatistics()) row.gpu.emplace_back(name, value);
+  };
+  const config::Node* interval = launch.config.root.At("log_config.interval");
+  Progress progress(
+      {.terminal = Terminal(),
+       .columns = Columns(),
+       .interval = interval && interval->IsInt() ? static_cast<int>(interval->AsInt()) : 50,
+       .temperature = [&] { return gpu.Celsius(); }});
+  Everyone everyone({&recorder, &progress});
+  train::TrainOptions options;
+  options.device = launch.device;
+  options.seed = launch.seed;
+  options.work_dir = p.work_dir;
+  options.resume_checkpoint = launch.resume_checkpoint;
+  options.threads = p.info.threads;
+  options.max_epochs = launch.max_epochs;
+  options.stop = &StopSignals::flag();
+  options.record_metadata = {{"exp.run", writer.id()}, {"exp.config", p.info.config_hash}};
+  train::Train(launch.config.root, options, everyone);
+  result.state = recorder.end_state();
+  result.reason = recorder.end_reason();
+}
+
+record::EndState ToRecord(train::EndState state) {
+  switch (state) {
+    case train::EndState::kFinished:
+      return record::EndState::kFinished;
+    case train::EndState::kFailed:
+      return record::EndState::kFailed;
+    default:
+      return record::EndState::kInterrupted;
+  }
+}
+
+void End(record::RunWriter& writer, train::EndState state, const std::string& reason) {
+  record::WriteReport report = writer.End(ToRecord(state), reason);
+  if (report.points_lost > 0) {
+    fmt::print(stderr, "record: {} points were lost{}{}\n", report.points_lost,
+               report.problem.empty() ? "" : ": ", report.problem);
+  }
+  if (!report.end_written) {
+    fmt::print(stderr,
+               "record: the end could not be written; the run will be listed as killed: {}\n",
+               report.problem);
+  }
+}
+
+void CheckWorkDir(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error || ::access(folder.c_str(), W_OK) != 0) {
+    throw UsageError({.what = "the folder for checkpoints can't be " +
+                              std::string(error ? "made: " + error.message() : "written"),
+                      .where = folder.string(),
+                      .next = "name another one with --work-dir"});
+  }
+}
+
+}  // namespace
+
+LaunchResult Execute(const Launch& launch) {
+  StopSignals signals;
+  Prepared p = Prepare(launch);
+  CheckWorkDir(p.work_dir);
+  fs::create_directories(launch.store);
+  p.info.datasets = Fingerprints(launch.config.root, p.options, launch.store);
+  std::string warning = record::NetworkFileSystemWarning(launch.store);
+  if (!warning.empty()) fmt::print(stderr, "warning: {}\n", warning);
+  std::unique_ptr<record::RunWriter> writer = Open(launch, p);
+  if (!warning.empty()) writer->Warning("store.network", warning);
+  for (const config::Notice& n : launch.config.warnings) {
+    writer->Warning("config." + n.code, n.where.empty() ? n.message : n.where + ": " + n.message);
+  }
+  LaunchResult result{.run_id = writer->id()};
+  fmt::print("run {}  {}\n", result.run_id, launch.name);
+  std::fflush(stdout);
+  try {
+    if (launch.command.empty()) {
+      TrainHere(launch, p, *writer, result);
+    } else {
+      snapshot::GpuSampler gpu(SamplerOptions(p.options.gpu_interval, *writer));
+      ExternalResult external = RunExternal({.command = launch.command,
+                                             .config = launch.config.root,
+                                             .work_dir = p.work_dir,
+                                             .run_id = result.run_id,
+                                             .seed = launch.seed},
+                                            *writer);
+      result.state = external.state;
+      result.reason = external.reason;
+    }
+  } catch (const std::exception& e) {
+    End(*writer, train::EndState::kFailed, e.what());
+    throw;
+  }
+  if (result.state == train::EndState::kInterrupted && !StopSignals::Name().empty()) {
+    result.reason = StopSignals::Name() + (result.reason.empty() ? "" : ": " + result.reason);
+  }
+  End(*writer, result.state, result.reason);
+  result.exit_code = result.state == train::EndState::kFinished      ? 0
+                     : result.state == train::EndState::kInterrupted ? 130
+                                                                     : 1;
+  return result;
+}
+
+void Describe(const Launch& launch) {
+  Prepared p = Prepare(launch);
+  nlohmann::json code = nlohmann::json::parse(p.info.code_json, nullptr, false);
+  fmt::print("would run   {}\n", launch.name);
+  fmt::print("config      {}  identity {}\n", launch.config_file, p.info.config_hash);
+  fmt::print("seed        {}\nthreads     {}\ndevice      {}\nwork_dir    {}\nstore       {}\n",
+             launch.seed, p.info.threads, launch.device, p.work_dir.string(),
+             launch.store.string());
+  if (code.value("kind", "") == "git") {
+    const nlohmann::json& repo = code["repositories"][0];
+    fmt::print("code        {} {} {}\n", repo.value("commit", ""), repo.value("branch", ""),
+               repo.value("changes", nlohmann::json::object()).dump());
+  } else {
+    fmt::print("code        {}\n", code.value("reason", ""));
+  }
+  if (p.info.redactions_json != "[]") fmt::print("removed     {}\n", p.info.redactions_json);
+}
+
+}  // namespace xp::cli

@@ -1,0 +1,52 @@
+// Runs and records one training, whoever trains: our trainer in this process, or another program.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exp/config/load.h"
+#include "exp/train/events.h"
+
+namespace xp::cli {
+
+// Everything that decides what runs; `exp run` makes it from files, `exp reproduce` from a record.
+struct Launch {
+  std::filesystem::path store;  // made when absent
+  config::Resolved config;
+  std::string config_file;
+  std::string name;
+  std::vector<std::string> tags;
+  std::vector<std::string> argv;     // of this program
+  std::vector<std::string> command;  // another trainer; empty: ours
+  std::string device = "auto";
+  uint64_t seed = 0;
+  int threads = 0;                  // 0: all cores
+  int max_epochs = -1;              // -1: the config's
+  std::filesystem::path work_dir;   // empty: work_dirs/NAME-ID
+  std::string parent_id, relation;  // "reproduces"
+  // Resuming a run of the store.
+  std::string resume_run;  // its id; empty: a new run
+  std::filesystem::path resume_checkpoint;
+  std::string resume_hash;
+  int resume_epoch = 0;
+  int64_t resume_step = 0;
+};
+
+struct LaunchResult {
+  std::string run_id;
+  train::EndState state = train::EndState::kFinished;
+  std::string reason;
+  int exit_code = 0;
+};
+
+// Snapshots, begins the run, trains, ends it. Throws xp::Error for what goes wrong before the run
+// began; afterwards the error is recorded first, then thrown.
+LaunchResult Execute(const Launch& launch);
+
+// What would be recorded, for --dry-run.
+void Describe(const Launch& launch);
+
+}  // namespace xp::cli

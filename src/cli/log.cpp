@@ -1,0 +1,139 @@
+// `exp log`: a run's curves as lines, live with --follow.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "exp/record/reader.h"
+#include "src/cli/command.h"
+#include "src/cli/run_json.h"
+
+namespace xp::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string store, run = "@";
+  std::vector<std::string> names;
+  bool follow = false, as_json = false, all = false;
+  int64_t tail = -1;
+};
+
+class Printer {
+ public:
+  Printer(const record::Store& store, const Options& options, int64_t run)
+      : store_(store), options_(options), run_(run) {}
+
+  // Prints what is new since the last call.
+  void Print() {
+    struct Row {
+      int64_t step;
+      int attempt;
+      std::vector<std::pair<std::string, record::Value>> values;
+    };
+    std::map<std::pair<int, int64_t>, Row> rows;
+    for (const std::string& name : Names()) {
+      std::vector<record::CurvePoint> points =
+          record::LoadCurve(store_, run_, name, options_.all || options_.follow);
+      for (size_t i = seen_[name]; i < points.size(); ++i) {
+        Row& row = rows[{points[i].attempt, points[i].step}];
+        row.step = points[i].step;
+        row.attempt = points[i].attempt;
+        row.values.emplace_back(name, points[i].value);
+      }
+      seen_[name] = points.size();
+    }
+    size_t skip = first_ && options_.tail >= 0 && rows.size() > static_cast<size_t>(options_.tail)
+                      ? rows.size() - static_cast<size_t>(options_.tail)
+                      : 0;
+    first_ = false;
+    for (const auto& [key, row] : rows) {
+      if (skip > 0) {
+        --skip;
+        continue;
+      }
+      options_.as_json ? PrintJson(row.step, row.attempt, row.values)
+                       : PrintText(row.step, row.values);
+    }
+    std::fflush(stdout);
+  }
+
+  void PrintEpochs(const record::Run& run) {
+    for (const record::EpochRecord& e : run.epochs) {
+      if (e.epoch <= last_epoch_) continue;
+      last_epoch_ = e.epoch;
+      if (options_.as_json || !options_.names.empty()) continue;
+      std::string text;
+      for (const auto& [name, value] : e.metrics)
+        text += fmt::format("  {} {}", name, record::Show(value));
+      fmt::print("epoch {} ended at step {}{}\n", e.epoch + 1, e.step, text);
+    }
+  }
+
+ private:
+  using Values = std::vector<std::pair<std::string, record::Value>>;
+
+  std::vector<std::string> Names() const {
+    return options_.names.empty() ? record::CurveNames(store_, run_) : options_.names;
+  }
+  static void PrintText(int64_t step, const Values& values) {
+    std::string line = fmt::format("step {:<8}", step);
+    for (const auto& [name, value] : values)
+      line += fmt::format("  {} {}", name, record::Show(value));
+    fmt::print("{}\n", line);
+  }
+  static void PrintJson(int64_t step, int attempt, const Values& values) {
+    json out = {{"step", step}, {"attempt", attempt}, {"values", json::object()}};
+    for (const auto& [name, value] : values) out["values"][name] = record::ToJson(value);
+    fmt::print("{}\n", out.dump(-1, ' ', false, json::error_handler_t::replace));
+  }
+
+  const record::Store& store_;
+  const Options& options_;
+  int64_t run_;
+  std::map<std::string, size_t> seen_;
+  int last_epoch_ = -1;
+  bool first_ = true;
+};
+
+void Run(const Options& options) {
+  record::Store store = record::OpenFoundStore(options.store);
+  int64_t seq = record::ResolveRun(store, options.run);
+  Printer printer(store, options, seq);
+  while (true) {
+    // The state is read first: what was written before the end is then surely printed.
+    record::Run run = record::LoadRun(store, seq);
+    printer.Print();
+    printer.PrintEpochs(run);
+    if (!options.follow || run.state != "running") {
+      if (options.follow && !options.as_json) {
+        fmt::print("{}{}\n", run.state, run.reason.empty() ? "" : ": " + run.reason);
+      }
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+}
+
+}  // namespace
+
+void AddLogCommand(CLI::App& app, Context&) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("log", "what a run recorded, step by step");
+  command->add_option("run", options->run, "id, beginning of one, name, @ (newest), @~1");
+  command->add_option("--store", options->store, "folder of the store");
+  command->add_option("--name", options->names, "only these curves")->allow_extra_args(false);
+  command->add_flag("--follow,-f", options->follow, "go on until the run ends");
+  command->add_option("--tail,-n", options->tail, "only the last N steps");
+  command->add_flag("--all", options->all, "also what a resumed attempt superseded");
+  command->add_flag("--json", options->as_json, "one JSON object a step");
+  command->footer("Example: exp log @ --follow --name loss");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace xp::cli

@@ -1,0 +1,185 @@
+#include "src/cli/metrics_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "exp/base/error.h"
+#include "exp/base/hash.h"
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace xp::cli {
+namespace {
+
+constexpr size_t kLongestLine = 64 << 20;
+
+// {"a": {"b": 1}} gives a/b.
+void Flatten(const std::string& name, const json& value,
+             std::vector<std::pair<std::string, record::Value>>& out) {
+  if (value.is_object()) {
+    for (const auto& [key, child] : value.items())
+      Flatten(name.empty() ? key : name + "/" + key, child, out);
+  } else if (!value.is_null()) {
+    out.emplace_back(name, record::FromJson(value));
+  }
+}
+
+int64_t IntegerOf(const json& object, const char* key, int64_t fallback) {
+  auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return fallback;
+  double number = found->get<double>();
+  if (!(number > -9e18 && number < 9e18)) return fallback;
+  return found->is_number_integer() ? found->get<int64_t>() : static_cast<int64_t>(number);
+}
+
+std::string TextOf(const json& object, const char* key) {
+  auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+std::string QuoteSpecialNumbers(const std::string& line) {
+  std::string out;
+  bool in_string = false;
+  for (size_t i = 0; i < line.size();) {
+    char c = line[i];
+    if (in_string) {
+      size_t n = c == '\\' && i + 1 < line.size() ? 2 : 1;
+      if (c == '"') in_string = false;
+      out.append(line, i, n);
+      i += n;
+      continue;
+    }
+    size_t n = 0;
+    for (const char* word : {"-Infinity", "Infinity", "NaN"}) {
+      if (line.compare(i, std::string_view(word).size(), word) == 0) {
+        n = std::string_view(word).size();
+        break;
+      }
+    }
+    if (n > 0) {
+      out += '"' + line.substr(i, n) + '"';
+      i += n;
+      continue;
+    }
+    in_string = c == '"';
+    out += c;
+    ++i;
+  }
+  return out;
+}
+
+void MetricsFile::Bad(const std::string& why) {
+  // A program that writes something else altogether would fill the record with complaints.
+  if (++bad_lines_ > 20) return;
+  writer_.Warning("metrics.bad_line", fmt::format("{}:{}: {}", file_.string(), line_, why));
+}
+
+bool MetricsFile::Recorded(const fs::path& checkpoint) const {
+  return recorded_.count(checkpoint.lexically_normal().string()) > 0;
+}
+
+void MetricsFile::AddCheckpoint(const fs::path& path) {
+  fs::path file = (path.is_absolute() ? path : work_dir_ / path).lexically_normal();
+  std::error_code error;
+  int64_t bytes = static_cast<int64_t>(fs::file_size(file, error));
+  try {
+    std::string hash = HashFile(file).Hex();
+    writer_.Checkpoint({file.string(), hash, epoch_, step_, error ? 0 : bytes});
+    recorded_[file.string()] = true;
+  } catch (const Error& e) {
+    writer_.Warning("metrics.checkpoint", e.what(), step_);
+  }
+}
+
+void MetricsFile::Step(const json& object) {
+  step_ = IntegerOf(object, "step", next_step_);
+  next_step_ = step_ + 1;
+  std::vector<std::pair<std::string, record::Value>> values;
+  for (const auto& [key, value] : object.items()) {
+    if (key != "step" && key != "epoch" && key != "checkpoint") Flatten(key, value, values);
+  }
+  for (auto& [name, value] : values) writer_.Point(name, step_, std::move(value));
+}
+
+void MetricsFile::Epoch(const json& object) {
+  record::EpochRow row;
+  row.epoch = epoch_;
+  row.step = step_ = IntegerOf(object, "step", next_step_);
+  for (const auto& [key, value] : object.items()) {
+    if (key == "epoch" || key == "step" || key == "checkpoint") continue;
+    if (key == "losses")
+      Flatten("", value, row.losses);
+    else if (key == "metrics")
+      Flatten("", value, row.metrics);
+    else if (key == "weights_hash" && value.is_string())
+      row.weights_hash = value.get<std::string>();
+    else if (key == "optimizer_hash" && value.is_string())
+      row.optimizer_hash = value.get<std::string>();
+    else if (key == "seconds" && value.is_number())
+      row.train_seconds = value.get<double>();
+    else if (key == "images_per_second" && value.is_number())
+      row.images_per_second = value.get<double>();
+    else
+      Flatten(key, value, row.metrics);
+  }
+  writer_.Epoch(std::move(row));
+}
+
+void MetricsFile::Line(const std::string& line) {
+  ++line_;
+  if (line.find_first_not_of(" \t\r") == std::string::npos) return;
+  json object = json::parse(QuoteSpecialNumbers(line), nullptr, false);
+  if (!object.is_object()) return Bad("not a JSON object: " + line.substr(0, 80));
+  bool has_epoch = object.contains("epoch"), has_step = object.contains("step");
+  if (has_epoch)
+    epoch_ =
+        static_cast<int>(std::clamp<int64_t>(IntegerOf(object, "epoch", epoch_), 0, INT32_MAX));
+  if (object.contains("warning")) {
+    std::string code = TextOf(object, "code");
+    return writer_.Warning(code.empty() ? "trainer" : code, TextOf(object, "warning"),
+                           IntegerOf(object, "step", -1));
+  }
+  if (object.contains("start"))
+    return writer_.Start(object["start"].dump(-1, ' ', false, json::error_handler_t::replace), "");
+  bool ended =
+      object.contains("metrics") || object.contains("losses") || object.contains("weights_hash");
+  if (has_epoch && (ended || !has_step) && (ended || !object.contains("checkpoint")))
+    Epoch(object);
+  else if (object.size() > keys) Step(object);
+  else if (has_step)
+    step_ = IntegerOf(object, "step", step_);
+  if (std::string path = TextOf(object, "checkpoint"); !path.empty()) AddCheckpoint(path);
+}
+
+void MetricsFile::Poll(bool last) {
+  std::ifstream in(file_, std::ios::binary);
+  if (!in) return;
+  in.seekg(offset_);
+  char buffer[1 << 16];
+  while (in.read(buffer, sizeof(buffer)) || in.gcount() > 0) {
+    offset_ += in.gcount();
+    rest_.append(buffer, static_cast<size_t>(in.gcount()));
+    size_t begin = 0;
+    for (size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+      Line(rest_.substr(begin, end - begin));
+    }
+    rest_.erase(0, begin);
+    if (rest_.size() > kLongestLine) {
+      ++line_;
+      Bad("a line longer than 64 MiB");
+      rest_.clear();
+    }
+  }
+  if (last && !rest_.empty()) {
+    Line(rest_);
+    rest_.clear();
+  }
+}
+
+}  // namespace xp::cli

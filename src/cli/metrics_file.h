@@ -1,0 +1,46 @@
+// Reads the JSON lines that another trainer appends, and puts them into the record.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "exp/record/writer.h"
+
+namespace xp::cli {
+
+class MetricsFile {
+ public:
+  // Relative checkpoint paths are below `work_dir`.
+  MetricsFile(std::filesystem::path file, std::filesystem::path work_dir, record::RunWriter& writer)
+      : file_(std::move(file)), work_dir_(std::move(work_dir)), writer_(writer) {}
+
+  // Takes the whole lines that were added since the last call; with `last`, an unfinished one too.
+  // A line that can't be used becomes a recorded warning.
+  void Poll(bool last);
+  // Whether this file was named by a line, so that it needn't be looked for.
+  bool Recorded(const std::filesystem::path& checkpoint) const;
+  // Hashes and records a checkpoint at the last epoch and step that were reported.
+  void AddCheckpoint(const std::filesystem::path& path);
+
+ private:
+  void Line(const std::string& line);
+  void Step(const nlohmann::json& object);
+  void Epoch(const nlohmann::json& object);
+  void Bad(const std::string& why);
+
+  std::filesystem::path file_, work_dir_;
+  record::RunWriter& writer_;
+  int64_t offset_ = 0, line_ = 0;
+  std::string rest_;
+  int epoch_ = 0, bad_lines_ = 0;
+  int64_t step_ = 0, next_step_ = 0;
+  std::map<std::string, bool> recorded_;
+};
+
+// JSON as Python writes it: NaN, Infinity and -Infinity outside of strings become the texts that
+// record::FromJson reads. Other text is left as it is.
+std::string QuoteSpecialNumbers(const std::string& line);
+
+}  // namespace xp::cli

@@ -1,0 +1,171 @@
+// `exp reproduce`: runs a recorded run again, from the record alone, and compares.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "exp/base/error.h"
+#include "exp/config/canonical.h"
+#include "exp/record/reader.h"
+#include "exp/record/store.h"
+#include "exp/record/verdict.h"
+#include "src/cli/command.h"
+#include "src/cli/launch.h"
+#include "src/cli/table.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::cli {
+namespace {
+
+struct Options {
+  std::string run, device, store, work_dir;
+  int epochs = -1;
+  bool as_json = false;
+};
+
+// "cuda:0 NVIDIA H200" was recorded; "cuda:0" is asked for.
+std::string DeviceOf(const record::Run& run) {
+  std::string device = run.device.substr(0, run.device.find(' '));
+  return device.empty() ? "auto" : device;
+}
+
+Launch FromRecord(const record::Run& run, const Options& options, const fs::path& store,
+                  const Context& context) {
+  if (run.config_json.empty()) {
+    throw JobError(
+        {.what = "run " + run.id + " was recorded without a config, so it can't be run again"});
+  }
+  Launch launch;
+  launch.store = store;
+  launch.config.root = config::FromJson(run.config_json, "record of " + run.id);
+  launch.config_file = run.config_file;
+  launch.name = run.name + "-again";  // so that the first keeps its name to itself
+  launch.argv = context.argv;
+  auto dashes = std::find(run.command.begin(), run.command.end(), "--");
+  if (run.kind == "command") {
+    if (dashes == run.command.end() || dashes + 1 == run.command.end()) {
+      throw JobError({.what = "the record of " + run.id + " holds no command"});
+    }
+    launch.command.assign(dashes + 1, run.command.end());
+  }
+  launch.device = options.device.empty() ? DeviceOf(run) : options.device;
+  if (!run.seed.empty()) launch.seed = std::stoull(run.seed);
+  launch.threads = run.threads;
+  launch.work_dir = options.work_dir;
+  launch.parent_id = run.id;
+  launch.relation = "reproduces";
+  // A run that ended early is compared as far as it came.
+  launch.max_epochs = options.epochs;
+  if (options.epochs < 0 && run.state != "finished") {
+    if (run.epochs.empty()) {
+      throw JobError(
+          {.what = fmt::format("run {} was {} before its first epoch ended: there is nothing to "
+                               "compare with",
+                               run.id, run.state)});
+    }
+    launch.max_epochs = run.epochs.back().epoch + 1;
+  }
+  return launch;
+}
+
+// Relative paths of the config meant this folder.
+void EnterFolder(const record::Run& run) {
+  std::error_code error;
+  if (run.cwd.empty() || !fs::is_directory(run.cwd, error)) {
+    fmt::print(stderr, "note: the folder {} is gone; relative paths are taken from here\n",
+               run.cwd);
+    return;
+  }
+  fs::current_path(run.cwd, error);
+}
+
+void PrintVerdict(const record::Verdict& v) {
+  static constexpr const char* kNames[] = {"same", "differs", "unknown"};
+  std::vector<std::vector<std::string>> rows;
+  for (const record::VerdictRow& r : v.rows)
+    rows.push_back({r.what, kNames[static_cast<int>(r.sameness)], r.detail});
+  for (const record::EpochVerdict& e : v.epochs) {
+    rows.push_back({fmt::format("epoch {}", e.epoch + 1), e.same ? "same" : "differs",
+                    e.same ? "weights, optimizer state, losses and metrics"
+                           : fmt::format("{}: {} -> {}", e.quantity, e.before, e.after)});
+  }
+  if (v.steps_compared > 0) {
+    rows.push_back({"steps", v.step ? "differ" : "same",
+                    v.step ? fmt::format("first at step {}: {} {} -> {}", v.step->step,
+                                         v.step->name, v.step->before, v.step->after)
+                           : fmt::format("{} numbers", v.steps_compared)});
+  }
+  fmt::print("\n");
+  PrintTable({"WHAT", "VERDICT", "DETAIL"}, rows, 110);
+  fmt::print("\n{}\n", v.summary);
+  for (const std::string& s : v.suspects) fmt::print("  may explain it: {}\n", s);
+  if (!v.same && v.comparable && v.suspects.empty()) {
+    fmt::print("  nothing recorded explains it: config, code, data and machine are the same\n");
+  }
+}
+
+void Run(const Options& options, Context& context) {
+  record::Run first;
+  fs::path folder;
+  {
+    record::Store store = record::OpenFoundStore(options.store);
+    folder = store.folder();
+    first = record::LoadRun(store, record::ResolveRun(store, options.run));
+  }
+  if (first.state == "running") {
+    throw UsageError(
+        {.what = "run " + first.id + " is still running", .next = "wait until it has ended"});
+  }
+  Launch launch = FromRecord(first, options, folder, context);
+  EnterFolder(first);
+  fmt::print("running {} ({}) again from its record\n", first.id, first.name);
+  LaunchResult result;
+  try {
+    result = Execute(launch);
+  } catch (const Error& e) {
+    throw JobError({.what = std::string("it could not be run again: ") + e.what()});
+  }
+  if (result.state != train::EndState::kFinished) {
+    fmt::print("the new run {} was {}{}{}\n", result.run_id,
+               result.state == train::EndState::kFailed ? "failed" : "interrupted",
+               result.reason.empty() ? "" : ": ", result.reason);
+    context.exit_code = result.exit_code;
+    return;
+  }
+  record::Store store = record::Store::Open(folder);
+  int64_t first_seq = record::ResolveRun(store, first.id),
+          second_seq = record::ResolveRun(store, result.run_id);
+  record::Verdict verdict = record::CompareRuns(
+      record::LoadRun(store, first_seq), record::LoadRun(store, second_seq),
+      record::LoadCurves(store, first_seq), record::LoadCurves(store, second_seq), options.epochs);
+  record::SaveVerdict(store, result.run_id, verdict);
+  options.as_json ? fmt::print("{}\n", record::ToJson(verdict)) : PrintVerdict(verdict);
+  context.exit_code = !verdict.comparable ? 1
+                      : verdict.same      ? 0
+                                          : static_cast<int>(ErrorKind::kDiverged);
+}
+
+}  // namespace
+
+void AddReproduceCommand(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("reproduce", "run a recorded run again and compare bit for bit");
+  command->add_option("run", options->run, "id, beginning of one, name, @ (newest), @~1")
+      ->required();
+  command->add_option("--epochs", options->epochs, "only the first N epochs")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--device", options->device, "instead of the recorded one");
+  command->add_option("--work-dir", options->work_dir, "folder for the new run's checkpoints");
+  command->add_option("--store", options->store, "folder of the store");
+  command->add_flag("--json", options->as_json,
+                    "the verdict as JSON; docs/record.md lists the keys");
+  command->footer(
+      "Exit code: 0 the same, 3 diverged, 1 it could not be run.\n"
+      "Example: exp reproduce @ --epochs 1");
+  command->callback([options, &context] { Run(*options, context); });
+}
+
+}  // namespace xp::cli

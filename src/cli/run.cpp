@@ -1,0 +1,186 @@
+// `exp run`: trains by a config and records everything.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "exp/base/error.h"
+#include "exp/base/hash.h"
+#include "exp/config/canonical.h"
+#include "exp/config/load.h"
+#include "exp/config/lr_check.h"
+#include "exp/config/schema.h"
+#include "exp/record/reader.h"
+#include "exp/record/store.h"
+#include "src/cli/command.h"
+#include "src/cli/launch.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::cli {
+namespace {
+
+struct Options {
+  std::string config, device = "auto", work_dir, name, resume, store;
+  std::vector<std::string> set, tags, command;
+  std::string seed;
+  bool dry_run = false;
+};
+
+uint64_t Seed(const Options& options, const config::Node& root) {
+  if (options.seed.empty()) {
+    const config::Node* seed = root.Find("seed");
+    return seed && seed->IsInt() ? static_cast<uint64_t>(seed->AsInt()) : 0;
+  }
+  size_t used = 0;
+  try {
+    uint64_t value = std::stoull(options.seed, &used);
+    if (used == options.seed.size() && options.seed[0] != '-') return value;
+  } catch (const std::exception&) {
+  }
+  throw UsageError({.what = "`" + options.seed + "` is no seed",
+                    .where = "--seed",
+                    .expected = "a whole number from 0 to 2^64-1"});
+}
+
+// The newest checkpoint of a run that is still where it was written.
+void FindCheckpoint(const record::Run& run, Launch& launch) {
+  for (auto c = run.checkpoints.rbegin(); c != run.checkpoints.rend(); ++c) {
+    std::error_code error;
+    if (!fs::is_regular_file(c->path, error) || HashFile(c->path).Hex() != c->hash) continue;
+    launch.resume_checkpoint = c->path;
+    launch.resume_hash = c->hash;
+    launch.resume_step = c->step;
+    for (const record::EpochRecord& e : run.epochs) {
+      if (e.step <= c->step) launch.resume_epoch = std::max(launch.resume_epoch, e.epoch + 1);
+    }
+    return;
+  }
+  throw UsageError({.what = "run " + run.id + " has no checkpoint to go on from",
+                    .expected = "a checkpoint file that is where it was written, unchanged",
+                    .next = "start a new run; load_from takes weights from any file"});
+}
+
+std::string Newest(const record::Store& store, const std::string& hash) {
+  for (const record::RunLine& r : record::ListRuns(store, {})) {
+    if (r.config_hash == hash && r.state != "running" && r.state != "finished") return r.id;
+  }
+  return "";
+}
+
+void SetUpResume(const Options& options, Launch& launch) {
+  record::Store store = record::Store::Open(launch.store);
+  std::string hash = config::Identity(launch.config.root).Hex();
+  std::string selector = options.resume == "auto" ? Newest(store, hash) : options.resume;
+  if (selector.empty()) {
+    fmt::print("nothing to resume: no run of this config ended early; a new run begins\n");
+    return;
+  }
+  record::Run run = record::LoadRun(store, record::ResolveRun(store, selector));
+  if (run.state == "running") {
+    throw UsageError(
+        {.what = fmt::format("run {} is owned by process {} on {}, which still runs", run.id,
+                             run.pid, run.host),
+         .next = "wait for it or stop it; `exp log --follow " + run.id + "` shows it"});
+  }
+  if (run.config_hash != hash) {
+    throw UsageError(
+        {.what = "the config isn't the one that run " + run.id + " began with",
+         .expected = "identity " + run.config_hash + ", this one has " + hash,
+         .next = "resume with the same config and --set, or begin a new run with load_from"});
+  }
+  FindCheckpoint(run, launch);
+  launch.resume_run = run.id;
+  launch.name = run.name;
+  if (options.work_dir.empty()) launch.work_dir = run.work_dir;
+  if (options.seed.empty() && !run.seed.empty()) launch.seed = std::stoull(run.seed);
+  if (run.threads > 0) launch.threads = run.threads;
+}
+
+Launch MakeLaunch(const Options& options, const Context& context) {
+  Launch launch;
+  launch.config = config::Load(options.config, options.set);
+  launch.config_file = options.config;
+  launch.argv = context.argv;
+  launch.command = options.command;
+  launch.device = options.device;
+  launch.tags = options.tags;
+  launch.seed = Seed(options, launch.config.root);
+  launch.name = options.name.empty() ? fs::path(options.config).stem().string() : options.name;
+  fs::path found = record::FindStore(options.store, fs::current_path());
+  launch.store = fs::absolute(found.empty() ? record::PlaceForNewStore(fs::current_path()) : found);
+  const config::Node* work_dir = launch.config.root.Find("work_dir");
+  if (!options.work_dir.empty())
+    launch.work_dir = options.work_dir;
+  else if (work_dir && work_dir->IsString())
+    launch.work_dir = work_dir->AsString();
+  const config::Node* threads = launch.config.root.Find("threads");
+  if (threads && threads->IsInt()) launch.threads = static_cast<int>(threads->AsInt());
+  // Another trainer's config is its own business.
+  if (launch.command.empty()) {
+    config::RequireValid(launch.config.root);
+    config::LrCheck lr = config::ApplyLrPolicy(launch.config.root, 1);
+    if (!lr.fits && lr.policy != config::LrPolicy::kOff) {
+      launch.config.warnings.push_back({"lr", lr.message, lr.where});
+    }
+  }
+  if (!options.resume.empty()) SetUpResume(options, launch);
+  return launch;
+}
+
+void Run(const Options& options, Context& context) {
+  bool dashes = std::find(context.argv.begin(), context.argv.end(), "--") != context.argv.end();
+  if (!options.command.empty() && !dashes) {
+    throw UsageError({.what = "`" + options.command[0] + "` is one argument too many",
+                      .expected = "one config; another program's command line comes behind --",
+                      .next = "exp run CONFIG -- COMMAND ARGS..."});
+  }
+  Launch launch = MakeLaunch(options, context);
+  for (const config::Notice& n : launch.config.warnings) {
+    fmt::print(stderr, "warning: {}{}{} [{}]\n", n.where, n.where.empty() ? "" : ": ", n.message,
+               n.code);
+  }
+  if (options.dry_run) return Describe(launch);
+  LaunchResult result = Execute(launch);
+  static constexpr const char* kNames[] = {"finished", "failed", "interrupted"};
+  fmt::print("run {} {}{}{}\n", result.run_id, kNames[static_cast<int>(result.state)],
+             result.reason.empty() ? "" : ": ", result.reason);
+  if (result.state == train::EndState::kInterrupted) {
+    fmt::print("next: exp run {} --resume {} goes on from the last checkpoint\n", options.config,
+               result.run_id);
+  }
+  context.exit_code = result.exit_code;
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "train by a config and record everything");
+  command->add_option("config", options->config, "the config: .yaml, .json, .toml or .py")
+      ->required();
+  command->add_option("command", options->command,
+                      "behind --: another program that trains; {config}, "
+                      "{work_dir}, {seed} and {run} are replaced");
+  command->add_option("--set", options->set, "KEY=VALUE changes, +KEY=VALUE adds, ~KEY deletes")
+      ->allow_extra_args(false)
+      ->type_name("K=V");
+  command->add_option("--device", options->device, "auto, cpu, cuda or cuda:N");
+  command->add_option("--seed", options->seed, "instead of the config's");
+  command->add_option("--work-dir", options->work_dir, "folder for checkpoints and logs");
+  command->add_option("--name", options->name,
+                      "what to call the run; default: the config's file name");
+  command->add_option("--tag", options->tags, "a label; may be given more than once")
+      ->allow_extra_args(false);
+  command->add_option("--resume", options->resume,
+                      "go on with this run, or `auto` for the newest that ended early");
+  command->add_option("--store", options->store, "folder of the store");
+  command->add_flag("--dry-run", options->dry_run, "check everything, run nothing, record nothing");
+  command->footer(
+      "Example: exp run configs/quickstart.yaml --set optimizer.lr=0.01 --name first\n"
+      "         exp run my.yaml -- python train.py {config} --work-dir {work_dir}");
+  command->callback([options, &context] { Run(*options, context); });
+}
+
+}  // namespace xp::cli

@@ -1,0 +1,93 @@
+// `exp export`, `exp import`: runs as files of other programs, and back.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/record/export.h"
+#include "exp/record/reader.h"
+#include "src/cli/command.h"
+#include "src/cli/run_json.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::cli {
+namespace {
+
+struct Options {
+  std::string store, out, format = "json", file;
+  std::vector<std::string> runs;
+};
+
+void ExportOne(const record::Store& store, int64_t seq, const Options& options) {
+  record::Run run = record::LoadRun(store, seq);
+  fs::path out = options.out;
+  if (options.format == "json") {
+    nlohmann::json json = record::ExportJson(store, seq);
+    json["run"] = RunToJson(run);
+    std::string text = DumpJson(json);
+    if (options.out.empty()) return fmt::print("{}\n", text);
+    fs::path file = options.runs.size() > 1 ? out / (run.id + ".json") : out;
+    if (file.has_parent_path()) fs::create_directories(file.parent_path());
+    WriteFileAtomic(file, text);
+    return fmt::print("{} -> {}\n", run.id, file.string());
+  }
+  if (options.out.empty()) {
+    throw UsageError(
+        {.what = "where to?", .expected = "--out FOLDER for format " + options.format});
+  }
+  fs::path folder = options.format == "mlflow" ? out : out / run.id;
+  if (options.format == "csv") record::ExportCsv(store, seq, folder);
+  if (options.format == "tensorboard") record::ExportTensorBoard(store, seq, folder);
+  if (options.format == "mlflow") record::ExportMlflow(store, seq, folder);
+  fmt::print("{} -> {}\n", run.id, folder.string());
+}
+
+void Export(const Options& options) {
+  record::Store store = record::OpenFoundStore(options.store);
+  for (const std::string& selector : options.runs)
+    ExportOne(store, record::ResolveRun(store, selector), options);
+}
+
+void Import(const Options& options) {
+  nlohmann::json json = nlohmann::json::parse(ReadFile(options.file), nullptr, false);
+  if (json.is_discarded()) {
+    throw UsageError({.what = "the file isn't JSON",
+                      .where = options.file,
+                      .expected = "what `exp export --format json` wrote"});
+  }
+  fs::path found = record::FindStore(options.store, fs::current_path());
+  record::Store store = record::Store::OpenOrCreate(
+      found.empty() ? record::PlaceForNewStore(fs::current_path()) : found);
+  fmt::print("imported {}\n", record::ImportJson(store, json));
+}
+
+}  // namespace
+
+void AddExportCommand(CLI::App& app, Context&) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("export", "runs as files: json (complete), csv, tensorboard, mlflow");
+  command->add_option("runs", options->runs, "ids, names, @")->required();
+  command->add_option("--format", options->format, "json, csv, tensorboard or mlflow")
+      ->check(CLI::IsMember({"json", "csv", "tensorboard", "mlflow"}));
+  command->add_option("--out", options->out,
+                      "file or folder; json without it goes to the terminal");
+  command->add_option("--store", options->store, "folder of the store");
+  command->footer("Example: exp export @ --format tensorboard --out /tmp/tb");
+  command->callback([options] { Export(*options); });
+}
+
+void AddImportCommand(CLI::App& app, Context&) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("import", "add a run that `exp export` wrote as json");
+  command->add_option("file", options->file, "the file")->required();
+  command->add_option("--store", options->store, "folder of the store; made when absent");
+  command->footer("Example: exp import run.json");
+  command->callback([options] { Import(*options); });
+}
+
+}  // namespace xp::cli

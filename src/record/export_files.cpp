@@ -1,0 +1,252 @@
+// CSV, TensorBoard event files, MLflow's file store.
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/record/export.h"
+#include "exp/record/reader.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::record {
+namespace {
+
+std::string Number(double v) {
+  if (std::isnan(v)) return "NaN";
+  if (std::isinf(v)) return v > 0 ? "Infinity" : "-Infinity";
+  return fmt::format("{}", v);
+}
+
+std::string Plain(const Value& value) {
+  if (const double* x = std::get_if<double>(&value)) return Number(*x);
+  if (const int64_t* i = std::get_if<int64_t>(&value)) return std::to_string(*i);
+  return std::get<JsonText>(value).text;
+}
+
+std::string Quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
+
+void MakeFolder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw UsageError(
+        {.what = "the folder can't be made: " + error.message(), .where = folder.string()});
+}
+
+// CRC-32C (Castagnoli), masked as TFRecord asks:
+// https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details
+uint32_t MaskedCrc(std::string_view bytes) {
+  static const std::array<uint32_t, 256> kTable = [] {
+    std::array<uint32_t, 256> table{};
+    for (uint32_t i = 0; i < 256; ++i) {
+      uint32_t c = i;
+      for (int k = 0; k < 8; ++k) c = c & 1 ? 0x82F63B78u ^ (c >> 1) : c >> 1;
+      table[i] = c;
+    }
+    return table;
+  }();
+  uint32_t crc = ~0u;
+  for (unsigned char b : bytes) crc = kTable[(crc ^ b) & 255] ^ (crc >> 8);
+  crc = ~crc;
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+template <class T>
+std::string Raw(T value) {
+  std::string out(sizeof(T), '\0');
+  std::memcpy(out.data(), &value, sizeof(T));
+  return out;
+}
+
+std::string Varint(uint64_t v) {
+  std::string out;
+  for (; v >= 128; v >>= 7) out += static_cast<char>(v | 128);
+  return out + static_cast<char>(v);
+}
+
+// Protocol buffers, wire types 0 (varint), 1 (64 bits), 2 (bytes), 5 (32 bits).
+std::string Bytes(int field, const std::string& content) {
+  return Varint(static_cast<uint64_t>(field << 3 | 2)) + Varint(content.size()) + content;
+}
+
+std::string Record(const std::string& data) {
+  std::string length = Raw(static_cast<uint64_t>(data.size()));
+  return length + Raw(MaskedCrc(length)) + data + Raw(MaskedCrc(data));
+}
+
+// tensorflow/core/util/event.proto: wall_time = 1, step = 2, file_version = 3, summary = 5.
+std::string Event(double wall, int64_t step, const std::string& rest) {
+  return Record(Varint(1 << 3 | 1) + Raw(wall) + Varint(2 << 3) +
+                Varint(static_cast<uint64_t>(step)) + rest);
+}
+
+std::string Scalar(const std::string& tag, double value) {
+  std::string v = Bytes(1, tag) + Varint(2 << 3 | 5) + Raw(static_cast<float>(value));
+  return Bytes(5, Bytes(1, v));
+}
+
+// mlflow.utils.validation: names may hold alphanumerics, '_', '-', '.', ' ', ':' and '/'.
+std::string MlflowName(const std::string& name) {
+  std::string out;
+  for (char c : name) {
+    bool fine = std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_-. /", c);
+    out += fine && c ? c : '_';
+  }
+  fs::path clean;
+  for (const fs::path& part : fs::path(out).relative_path()) {
+    if (part != ".." && part != "." && !part.empty()) clean /= part;
+  }
+  std::string text = clean.string();
+  return text.empty() ? "_" : text.substr(0, 250);
+}
+
+std::string YamlText(const std::string& text) {
+  std::string out = "'";
+  for (char c : text) out += c == '\'' ? std::string("''") : std::string(1, c == '\n' ? ' ' : c);
+  return out + "'";
+}
+
+void Put(const fs::path& file, const std::string& content) {
+  MakeFolder(file.parent_path());
+  WriteFileAtomic(file, content);
+}
+
+int64_t StartOf(const Run& run, int attempt) {
+  for (const Attempt& a : run.attempts) {
+    if (a.number == attempt) return a.started_ns;
+  }
+  return run.created_ns;
+}
+
+// A name that another one already took on disk, or that is a folder of one, gets a number.
+std::string Unique(std::string name, std::set<std::string>& taken) {
+  auto clash = [&](const std::string& n) {
+    for (const std::string& t : taken) {
+      if (t == n || t.rfind(n + "/", 0) == 0 || n.rfind(t + "/", 0) == 0) return true;
+    }
+    return false;
+  };
+  std::string tried = name;
+  for (int i = 2; clash(tried); ++i) tried = name + "_" + std::to_string(i);
+  taken.insert(tried);
+  return tried;
+}
+
+}  // namespace
+
+void ExportCsv(const Store& store, int64_t seq, const fs::path& folder) {
+  Run run = LoadRun(store, seq);
+  std::string curves = "name,step,attempt,at_ms,value\r\n";
+  for (const std::string& name : CurveNames(store, seq)) {
+    for (const CurvePoint& p : LoadCurve(store, seq, name)) {
+      curves += fmt::format("{},{},{},{},{}\r\n", Quoted(name), p.step, p.attempt, p.at_ms,
+                            Quoted(Plain(p.value)));
+    }
+  }
+  std::string epochs = "epoch,step,kind,name,value\r\n", config = "path,value,origin\r\n";
+  for (const EpochRecord& e : run.epochs) {
+    auto put = [&](const char* kind, const Named& values) {
+      for (const auto& [name, value] : values) {
+        epochs += fmt::format("{},{},{},{},{}\r\n", e.epoch, e.step, kind, Quoted(name),
+                              Quoted(Plain(value)));
+      }
+    };
+    put("loss", e.losses);
+    put("metric", e.metrics);
+    put("gpu", e.gpu);
+    put("hash", {{"weights", JsonText{e.weights_hash}}, {"optimizer", JsonText{e.optimizer_hash}}});
+  }
+  for (const ConfigValue& v : run.config) {
+    config += fmt::format("{},{},{}\r\n", Quoted(v.path), Quoted(v.value), Quoted(v.origin));
+  }
+  Put(folder / "curves.csv", curves);
+  Put(folder / "epochs.csv", epochs);
+  Put(folder / "config.csv", config);
+}
+
+void ExportTensorBoard(const Store& store, int64_t seq, const fs::path& folder) {
+  Run run = LoadRun(store, seq);
+  double began = static_cast<double>(run.created_ns) * 1e-9;
+  std::string out = Event(began, 0, Bytes(3, "brain.Event:2"));
+  for (const std::string& name : CurveNames(store, seq)) {
+    for (const CurvePoint& p : LoadCurve(store, seq, name)) {
+      if (std::holds_alternative<JsonText>(p.value)) continue;  // no scalar
+      double wall =
+          static_cast<double>(StartOf(run, p.attempt)) * 1e-9 + static_cast<double>(p.at_ms) * 1e-3;
+      out += Event(wall, p.step, Scalar(name, AsDouble(p.value)));
+    }
+  }
+  for (const EpochRecord& e : run.epochs) {
+    double wall = static_cast<double>(e.ended_ns) * 1e-9;
+    for (const auto& [name, value] : e.metrics)
+      out += Event(wall, e.step, Scalar("metric/" + name, AsDouble(value)));
+    for (const auto& [name, value] : e.losses)
+      out += Event(wall, e.step, Scalar("epoch/" + name, AsDouble(value)));
+  }
+  Put(folder / fmt::format("events.out.tfevents.{}.exp.{}", run.created_ns / 1'000'000'000, run.id),
+      out);
+}
+
+void ExportMlflow(const Store& store, int64_t seq, const fs::path& folder) {
+  Run run = LoadRun(store, seq);
+  int64_t start = run.created_ns / 1'000'000, end = run.ended_ns / 1'000'000;
+  fs::path experiment = folder / "0", root = experiment / run.id;
+  if (!fs::exists(experiment / "meta.yaml")) {
+    Put(experiment / "meta.yaml",
+        fmt::format("artifact_location: file://{}\ncreation_time: {}\nexperiment_id: '0'\n"
+                    "last_update_time: {}\nlifecycle_stage: active\nname: Default\n",
+                    fs::absolute(experiment).string(), start, start));
+  }
+  // mlflow.entities.RunStatus: 1 running, 3 finished, 4 failed, 5 killed.
+  int status = run.state == "running"    ? 1
+               : run.state == "finished" ? 3
+               : run.state == "failed"   ? 4
+                                         : 5;
+  Put(root / "meta.yaml",
+      fmt::format(
+          "artifact_uri: file://{}\nend_time: {}\nentry_point_name: ''\nexperiment_id: '0'\n"
+          "lifecycle_stage: active\nrun_id: {}\nrun_name: {}\nrun_uuid: {}\nsource_name: ''\n"
+          "source_type: 4\nsource_version: ''\nstart_time: {}\nstatus: {}\ntags: []\nuser_id: "
+          "exp\n",
+          fs::absolute(root / "artifacts").string(), end > 0 ? std::to_string(end) : "null",
+          YamlText(run.id), YamlText(run.name), YamlText(run.id), start, status));
+  MakeFolder(root / "artifacts");
+  std::set<std::string> taken;
+  for (const std::string& name : CurveNames(store, seq)) {
+    std::string lines;
+    for (const CurvePoint& p : LoadCurve(store, seq, name)) {
+      if (std::holds_alternative<JsonText>(p.value)) continue;
+      lines += fmt::format("{} {} {}\n", StartOf(run, p.attempt) / 1'000'000 + p.at_ms,
+                           Number(AsDouble(p.value)), p.step);
+    }
+    if (!lines.empty()) Put(root / "metrics" / Unique(MlflowName(name), taken), lines);
+  }
+  std::map<std::string, std::string> metrics;
+  for (const EpochRecord& e : run.epochs) {
+    for (const auto& [name, value] : e.metrics) {
+      metrics[name] +=
+          fmt::format("{} {} {}\n", e.ended_ns / 1'000'000, Number(AsDouble(value)), e.step);
+    }
+  }
+  for (const auto& [name, lines] : metrics)
+    Put(root / "metrics" / Unique(MlflowName(name), taken), lines);
+  taken.clear();
+  for (const ConfigValue& v : run.config)
+    Put(root / "params" / Unique(MlflowName(v.path), taken), v.value);
+  Put(root / "tags" / "mlflow.runName", run.name);
+  for (const std::string& tag : run.tags) Put(root / "tags" / MlflowName("tag." + tag), "true");
+}
+
+}  // namespace xp::record

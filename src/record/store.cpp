@@ -1,0 +1,195 @@
+#include "exp/record/store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "src/record/migrate.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::record {
+namespace {
+
+// Creation, the switch to WAL and migrations happen under this lock: SQLite's own busy handler
+// isn't called for a change of the journal mode.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder) {
+    fd_ = ::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd_ < 0) {
+      throw JobError(
+          {.what = std::string("the store's lock can't be made: ") + std::strerror(errno),
+           .where = (folder / "lock").string(),
+           .next = "check the folder's owner and free space"});
+    }
+    while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FolderLock() { ::close(fd_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+bool Writable(const fs::path& folder) {
+  fs::path file = folder / "exp.db";
+  return ::access(folder.c_str(), W_OK) == 0 &&
+         (::access(file.c_str(), F_OK) != 0 || ::access(file.c_str(), W_OK) == 0);
+}
+
+void Configure(Database& db) {
+  db.Exec("PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000");
+  // A batch is on the disk when its commit returns: batches are few, so this costs little.
+  db.Exec(
+      "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=2000; PRAGMA "
+      "journal_size_limit=33554432");
+}
+
+std::unique_ptr<Database> OpenWritable(const fs::path& folder) {
+  auto db = std::make_unique<Database>(folder / "exp.db", Database::Mode::kReadWrite);
+  int newest = static_cast<int>(EmbeddedMigrations().size());
+  CheckVersion(*db, newest);
+  if (SchemaVersion(*db) < newest) {
+    FolderLock lock(folder);
+    if (SchemaVersion(*db) == 0) db->Exec("PRAGMA auto_vacuum=INCREMENTAL");
+    db->Exec("PRAGMA journal_mode=WAL");
+    Migrate(*db, EmbeddedMigrations());
+  }
+  Configure(*db);
+  return db;
+}
+
+std::unique_ptr<Database> OpenForReading(const fs::path& folder) {
+  fs::path file = folder / "exp.db";
+  std::unique_ptr<Database> db;
+  try {
+    db = std::make_unique<Database>(file, Database::Mode::kReadOnly);
+    SchemaVersion(*db);
+    Statement(*db, "SELECT count(*) FROM sqlite_master").Step();
+  } catch (const SqliteError&) {
+    // No WAL index can be made in a folder that can't be written; nobody else can write there
+    // either.
+    db = std::make_unique<Database>("file:" + file.string() + "?immutable=1",
+                                    Database::Mode::kReadOnly);
+  }
+  int newest = static_cast<int>(EmbeddedMigrations().size());
+  CheckVersion(*db, newest);
+  if (SchemaVersion(*db) < newest) {
+    throw UsageError(
+        {.what = fmt::format("the store has version {}, this program needs {}, and it "
+                             "can't be migrated because it can't be written",
+                             SchemaVersion(*db), newest),
+         .where = file.string(),
+         .next = "copy the folder to a place that you can write, name it with --store"});
+  }
+  return db;
+}
+
+}  // namespace
+
+Store::Store(fs::path folder, std::unique_ptr<Database> db, bool read_only)
+    : folder_(std::move(folder)), db_(std::move(db)), read_only_(read_only) {}
+Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&&) noexcept = default;
+Store::~Store() = default;
+
+Store Store::Open(const fs::path& folder) {
+  std::error_code error;
+  fs::path absolute = fs::absolute(folder);
+  if (!fs::exists(absolute / "exp.db", error)) {
+    throw UsageError(
+        {.what = "there is no store",
+         .where = absolute.string(),
+         .expected = "a folder with a file exp.db",
+         .next = "`exp run CONFIG` makes one; --store or EXP_STORE names another place"});
+  }
+  if (!Writable(absolute)) return Store(absolute, OpenForReading(absolute), true);
+  return Store(absolute, OpenWritable(absolute), false);
+}
+
+Store Store::OpenOrCreate(const fs::path& folder) {
+  fs::path absolute = fs::absolute(folder);
+  std::error_code error;
+  fs::create_directories(absolute, error);
+  if (error || !fs::is_directory(absolute)) {
+    throw UsageError({.what = "the store's folder can't be made: " +
+                              (error ? error.message() : std::string("a file is in its place")),
+                      .where = absolute.string(),
+                      .next = "name another place with --store"});
+  }
+  if (!Writable(absolute)) {
+    throw UsageError({.what = "the store can't be written",
+                      .where = absolute.string(),
+                      .next = "check its owner and mode, or name another place with --store"});
+  }
+  // Keeps the store out of the user's `git status` without touching their .gitignore.
+  if (!fs::exists(absolute / ".gitignore", error)) {
+    int fd = ::open((absolute / ".gitignore").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd >= 0) {
+      ssize_t written = ::write(fd, "*\n", 2);
+      static_cast<void>(written);
+      ::close(fd);
+    }
+  }
+  return Store(absolute, OpenWritable(absolute), false);
+}
+
+fs::path FindStore(const std::string& flag, const fs::path& from) {
+  if (!flag.empty()) return flag;
+  if (const char* named = std::getenv("EXP_STORE"); named && *named) return named;
+  std::error_code error;
+  for (fs::path dir = fs::absolute(from, error);; dir = dir.parent_path()) {
+    if (fs::exists(dir / ".exp" / "exp.db", error)) return dir / ".exp";
+    if (dir == dir.parent_path()) return {};
+  }
+}
+
+fs::path PlaceForNewStore(const fs::path& from) {
+  std::error_code error;
+  fs::path start = fs::absolute(from, error);
+  for (fs::path dir = start;; dir = dir.parent_path()) {
+    if (fs::exists(dir / ".git", error)) return dir / ".exp";
+    if (dir == dir.parent_path()) return start / ".exp";
+  }
+}
+
+Store OpenFoundStore(const std::string& flag) {
+  fs::path folder = FindStore(flag, fs::current_path());
+  if (folder.empty()) {
+    throw UsageError(
+        {.what = "no store found here or in a folder above",
+         .where = fs::current_path().string(),
+         .expected = "a folder .exp with a file exp.db",
+         .next = "`exp run CONFIG` makes one; --store or EXP_STORE names another place"});
+  }
+  return Store::Open(folder);
+}
+
+std::string NetworkFileSystemWarning(const fs::path& folder) {
+  // Magic numbers: linux/magic.h and statfs(2).
+  static const std::map<uint32_t, const char*> kNames = {
+      {0x6969, "NFS"},        {0xFF534D42, "CIFS"},   {0xFE534D42, "SMB"},  {0x517B, "SMB"},
+      {0x0BD00BD0, "Lustre"}, {0x00C36400, "Ceph"},   {0x47504653, "GPFS"}, {0x5346414F, "AFS"},
+      {0x01021997, "9p"},     {0x19830326, "BeeGFS"}, {0x65735546, "FUSE"}, {0x1980, "Coda"}};
+  struct statfs info;
+  if (::statfs(folder.c_str(), &info) != 0) return "";
+  auto found = kNames.find(static_cast<uint32_t>(info.f_type));
+  if (found == kNames.end()) return "";
+  return fmt::format(
+      "the store {} is on a network or user-space file system ({}), where SQLite's locks "
+      "may not hold; use a local disk (--store) when several processes write",
+      folder.string(), found->second);
+}
+
+}  // namespace xp::record

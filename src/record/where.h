@@ -1,0 +1,42 @@
+// The small language of `exp ls --where`; private to src/record.
+//
+//   expression = term { "or" term } ; term = factor { "and" factor }
+//   factor = "not" factor | "(" expression ")" | operand [ op operand ]
+//   op = "=" | "==" | "!=" | "<" | "<=" | ">" | ">=" | "~" (contains)
+//   operand = number | 'text' | "text" | true | false | null | name
+// A bare name asks whether the run has it. A comparison with a name that a run lacks is false.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exp/record/value.h"
+
+namespace xp::record {
+
+class Where {
+ public:
+  // Throws UsageError with the column.
+  explicit Where(const std::string& text);
+  ~Where();
+  Where(Where&&) noexcept;
+
+  // The names that it asks for.
+  const std::vector<std::string>& names() const { return names_; }
+  // `get` gives all values of a name (a run may have several tags); none: it lacks the name.
+  using Get = std::function<std::vector<Value>(const std::string&)>;
+  bool Matches(const Get& get) const;
+
+  struct Node;
+
+ private:
+  std::unique_ptr<Node> root_;  // nullptr: everything matches
+  std::vector<std::string> names_;
+};
+
+// -1, 0, 1 as usual; 2 where they can't be compared (NaN, or a number with a text).
+int CompareValues(const Value& a, const Value& b);
+
+}  // namespace xp::record

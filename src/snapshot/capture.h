@@ -1,0 +1,66 @@
+// Collects files and repositories into one CodeState; private to src/snapshot.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "exp/snapshot/code.h"
+#include "src/snapshot/git.h"
+
+namespace xp::snapshot {
+
+class Capture {
+ public:
+  Capture(const CodeOptions& options, Redactor& redactor)
+      : options_(options), redactor_(redactor) {}
+
+  // A repository whose work tree lies at `prefix` ("" or "sub/module/") below the code's root.
+  void AddRepository(git_repository* repo, const std::string& prefix);
+  // A folder without a repository.
+  void AddFolder(const std::filesystem::path& folder);
+  CodeState Finish(const std::string& kind, const std::string& root, const std::string& reason);
+
+ private:
+  struct Paths {
+    std::set<std::string> changed;  // to be looked at in the work tree
+    std::set<std::string> sparse;
+    std::set<std::string> nested;  // repositories inside, submodules or not
+  };
+
+  void Describe(git_repository* repo, nlohmann::json& out);
+  void DescribeHead(git_repository* repo, nlohmann::json& out);
+  Paths FindPaths(git_repository* repo, git_tree* head, const std::string& prefix,
+                  nlohmann::json& out);
+  void AddDeltas(git_diff* diff, git_index* index, const std::string& workdir, Paths& paths,
+                 nlohmann::json& out);
+  void AddTracked(git_index* index, const std::string& workdir, Paths& paths);
+  void AddLfs(git_repository* repo, git_index* index, const std::string& workdir,
+              const Paths& paths, const std::string& prefix);
+  void AddPatches(git_repository* repo, git_tree* head, const std::string& prefix,
+                  nlohmann::json& out);
+  std::string PatchText(git_diff* diff, const std::string& prefix, const char* what,
+                        nlohmann::json& out);
+  void AddFile(const std::string& workdir, const std::string& path, const std::string& prefix);
+  void Omit(const std::string& path, const std::string& reason, int64_t bytes);
+  std::string Store(const char* role, std::string bytes);
+  bool Excluded(const std::filesystem::path& path) const;
+
+  const CodeOptions& options_;
+  Redactor& redactor_;
+  std::vector<ManifestEntry> entries_;
+  std::vector<CodeObject> objects_;
+  std::set<std::string> stored_;
+  std::set<std::string> redacted_paths_;
+  nlohmann::json repositories_ = nlohmann::json::array();
+  nlohmann::json omitted_ = nlohmann::json::array();
+  int64_t omitted_count_ = 0, omitted_bytes_ = 0, total_bytes_ = 0;
+};
+
+// Text for JSON: valid UTF-8 stays; otherwise invalid bytes are written as \xNN, and a backslash
+// twice.
+std::string PathText(const std::string& bytes);
+
+}  // namespace xp::snapshot

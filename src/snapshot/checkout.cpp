@@ -1,0 +1,332 @@
+#include "exp/snapshot/checkout.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "exp/base/error.h"
+#include "exp/snapshot/code.h"
+#include "src/snapshot/git.h"
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace xp::snapshot {
+namespace {
+
+constexpr uint32_t kLink = 0120000, kExecutable = 0100755;
+
+// Manifests and trees may come from elsewhere: nothing is written outside of the target or into a
+// .git.
+bool SafePath(const std::string& path) {
+  if (path.empty() || path[0] == '/') return false;
+  for (const fs::path& part : fs::path(path)) {
+    std::string name = part.string();
+    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (name == ".." || name == "." || name == ".git" || name.empty()) return false;
+  }
+  return true;
+}
+
+// Collects what the tree shall hold, then writes it: files first and links last, so that no file is
+// ever written through a link.
+class TreeWriter {
+ public:
+  explicit TreeWriter(fs::path target) : target_(std::move(target)) {}
+
+  void Put(const std::string& path, uint32_t mode, std::string content) {
+    if (!SafePath(path))
+      throw UsageError({.what = "the path `" + path + "` would leave the target"});
+    files_[path] = {mode, std::move(content)};
+  }
+  void Drop(const std::string& path) { files_.erase(path); }
+
+  void Write(CheckoutReport& report) const {
+    for (const auto& [path, file] : files_) {
+      if (file.mode != kLink) WriteFile(path, file);
+    }
+    for (const auto& [path, file] : files_) {
+      if (file.mode == kLink) WriteLink(path, file);
+    }
+    report.files = static_cast<int64_t>(files_.size());
+    for (const auto& [path, file] : files_)
+      report.bytes += static_cast<int64_t>(file.content.size());
+  }
+
+ private:
+  struct File {
+    uint32_t mode;
+    std::string content;
+  };
+  [[noreturn]] static void Fail(const fs::path& path) {
+    throw JobError(
+        {.what = std::string("can't be written: ") + std::strerror(errno), .where = path.string()});
+  }
+  fs::path Place(const std::string& path) const {
+    fs::path full = target_ / path;
+    std::error_code error;
+    fs::create_directories(full.parent_path(), error);
+    return full;
+  }
+  void WriteFile(const std::string& path, const File& file) const {
+    fs::path full = Place(path);
+    ::unlink(full.c_str());
+    std::ofstream out(full, std::ios::binary);
+    out.write(file.content.data(), static_cast<std::streamsize>(file.content.size()));
+    out.close();
+    if (!out) Fail(full);
+    if (file.mode == kExecutable && ::chmod(full.c_str(), 0755) != 0) Fail(full);
+  }
+  void WriteLink(const std::string& path, const File& file) const {
+    fs::path full = Place(path);
+    ::unlink(full.c_str());
+    if (::symlink(file.content.c_str(), full.c_str()) != 0) Fail(full);
+  }
+
+  fs::path target_;
+  std::map<std::string, File> files_;
+};
+
+// The content as a checkout would write it: line ends converted where attributes ask for that.
+std::string WorkTreeContent(git_repository* repo, git_blob* blob, const std::string& path) {
+  std::string raw(static_cast<const char*>(git_blob_rawcontent(blob)),
+                  static_cast<size_t>(git_blob_rawsize(blob)));
+  git_filter_list* filters = nullptr;
+  if (git_filter_list_load(&filters, repo, blob, path.c_str(), GIT_FILTER_TO_WORKTREE, 0) != 0 ||
+      !filters) {
+    return raw;
+  }
+  Buffer out;
+  if (git_filter_list_apply_to_blob(&out.buf, filters, blob) == 0) raw = out.Text();
+  git_filter_list_free(filters);
+  return raw;
+}
+
+struct TreeVisit {
+  git_repository* repo;
+  const std::string* prefix;
+  TreeWriter* writer;
+  std::string error;
+};
+
+int VisitEntry(const char* root, const git_tree_entry* entry, void* payload) {
+  TreeVisit& visit = *static_cast<TreeVisit*>(payload);
+  if (git_tree_entry_type(entry) != GIT_OBJECT_BLOB) return 0;
+  std::string path = std::string(root) + git_tree_entry_name(entry);
+  git_blob* blob = nullptr;
+  if (git_blob_lookup(&blob, visit.repo, git_tree_entry_id(entry)) != 0) {
+    visit.error = path + ": " + GitReason();
+    return -1;
+  }
+  Blob owned(blob);
+  uint32_t mode = git_tree_entry_filemode(entry);
+  try {
+    std::string content = mode == kLink
+                              ? std::string(static_cast<const char*>(git_blob_rawcontent(blob)),
+                                            static_cast<size_t>(git_blob_rawsize(blob)))
+                              : WorkTreeContent(visit.repo, blob, path);
+    visit.writer->Put(*visit.prefix + path, mode, std::move(content));
+  } catch (const Error& e) {
+    visit.error = e.what();
+    return -1;
+  }
+  return 0;
+}
+
+Tree FindTree(git_repository* repo, const std::string& commit) {
+  git_oid oid;
+  git_commit* object = nullptr;
+  git_tree* tree = nullptr;
+  if (git_oid_fromstr(&oid, commit.c_str()) != 0 || git_commit_lookup(&object, repo, &oid) != 0)
+    return nullptr;
+  Commit owned(object);
+  return git_commit_tree(&tree, object) == 0 ? Tree(tree) : nullptr;
+}
+
+class Rebuild {
+ public:
+  Rebuild(const json& code, const fs::path& repository, fs::path target)
+      : code_(code), repository_(repository), target_(std::move(target)), writer_(target_) {}
+
+  CheckoutReport Run(const std::function<std::string(const std::string&)>& load) {
+    PrepareTarget();
+    bool full = code_.value("full", false);
+    for (const json& repo : code_.value("repositories", json::array())) {
+      std::string commit = repo.value("commit", "");
+      if (!full && !commit.empty()) AddCommit(repo, commit);
+    }
+    AddManifest(load);
+    if (clone_) RemoveTracked();
+    writer_.Write(report_);
+    if (clone_) MoveHead();
+    return std::move(report_);
+  }
+
+ private:
+  void PrepareTarget() {
+    std::error_code error;
+    if (!fs::exists(target_, error) || fs::is_empty(target_, error)) {
+      fs::create_directories(target_, error);
+      if (error)
+        throw JobError({.what = "can't be made: " + error.message(), .where = target_.string()});
+      return;
+    }
+    std::string reason;
+    clone_ = OpenAt(target_.string(), reason);
+    if (!clone_ || git_repository_is_bare(clone_.get())) {
+      throw UsageError({.what = "the folder isn't empty and is no work tree of git",
+                        .where = target_.string(),
+                        .expected = "a folder that is absent or empty, or a clean clone"});
+    }
+    git_status_options o = GIT_STATUS_OPTIONS_INIT;
+    o.flags = GIT_STATUS_OPT_INCLUDE_UNTRACKED;
+    git_status_list* list = nullptr;
+    size_t changes =
+        git_status_list_new(&list, clone_.get(), &o) == 0 ? git_status_list_entrycount(list) : 1;
+    git_status_list_free(list);
+    if (changes > 0) {
+      throw UsageError({.what = "the clone has changes or untracked files, which would be lost",
+                        .where = target_.string(),
+                        .next = "commit or remove them, or name an empty folder"});
+    }
+  }
+
+  std::vector<std::string> Candidates(const json& repo) const {
+    std::string prefix = repo.value("path", "");
+    std::vector<std::string> out;
+    if (clone_) out.push_back((target_ / prefix).string());
+    if (!repository_.empty()) out.push_back((repository_ / prefix).string());
+    out.push_back((fs::path(code_.value("root", "")) / prefix).string());
+    out.push_back(repo.value("git_dir", ""));
+    return out;
+  }
+
+  void AddCommit(const json& repo, const std::string& commit) {
+    std::string prefix = repo.value("path", ""), reason, tried;
+    for (const std::string& place : Candidates(repo)) {
+      if (place.empty()) continue;
+      Repository source = OpenAt(place, reason);
+      Tree tree = source ? FindTree(source.get(), commit) : nullptr;
+      if (!tree) {
+        tried += "\n    " + place;
+        continue;
+      }
+      lfs_ = fs::path(git_repository_commondir(source.get())) / "lfs" / "objects";
+      TreeVisit visit{source.get(), &prefix, &writer_, ""};
+      if (git_tree_walk(tree.get(), GIT_TREEWALK_PRE, VisitEntry, &visit) != 0) {
+        throw UsageError({.what = "commit " + commit + " is incomplete: " +
+                                  (visit.error.empty() ? GitReason() : visit.error),
+                          .where = place});
+      }
+      return;
+    }
+    std::string remotes;
+    for (const json& r : repo.value("remotes", json::array())) remotes += " " + r.value("url", "");
+    throw UsageError({.what = fmt::format("commit {} is not at hand; looked in:{}", commit, tried),
+                      .expected = "a clone that has the commit" +
+                                  (remotes.empty() ? "" : ", for instance of" + remotes),
+                      .next = "fetch it and name the clone with --repo; snapshot.code: full would "
+                              "have kept all files"});
+  }
+
+  void AddManifest(const std::function<std::string(const std::string&)>& load) {
+    if (!code_.contains("manifest")) return;
+    for (const ManifestEntry& e : ReadManifest(load(code_["manifest"].value("object", "")))) {
+      switch (e.kind) {
+        case 'F': {
+          std::string content = load(e.object);
+          if (content.find("[redacted:") != std::string::npos) {
+            report_.missing.push_back(e.path + ": may hold a mark where a secret was removed");
+          }
+          writer_.Put(e.path, e.mode, std::move(content));
+          break;
+        }
+        case 'L':
+          AddLfs(e);
+          break;
+        case 'X':
+          writer_.Drop(e.path);
+          report_.missing.push_back(e.path + ": was left out of the record");
+          break;
+        default:
+          writer_.Drop(e.path);
+      }
+    }
+    for (const json& f : code_.value("/omitted/files"_json_pointer, json::array())) {
+      std::string text = f.value("path", "") + ": " + f.value("reason", "");
+      if (f.value("reason", "").find("neither file") != std::string::npos)
+        report_.missing.push_back(text);
+    }
+  }
+
+  void AddLfs(const ManifestEntry& e) {
+    std::ifstream in(e.object.size() > 4
+                         ? lfs_ / e.object.substr(0, 2) / e.object.substr(2, 2) / e.object
+                         : fs::path(),
+                     std::ios::binary);
+    if (!in) {
+      report_.missing.push_back(e.path + ": its git-lfs object " + e.object +
+                                " is not at hand; the pointer is there");
+      return;
+    }
+    std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    writer_.Put(e.path, e.mode, std::move(content));
+  }
+
+  void RemoveTracked() {
+    git_index* index = nullptr;
+    if (git_repository_index(&index, clone_.get()) != 0) return;
+    Index owned(index);
+    for (size_t i = 0; i < git_index_entrycount(index); ++i) {
+      const git_index_entry* entry = git_index_get_byindex(index, i);
+      if (entry->mode != GIT_FILEMODE_COMMIT) ::unlink((target_ / entry->path).c_str());
+    }
+  }
+
+  // The clone stands on the commit, detached; what differs shows as changes, as it did.
+  void MoveHead() {
+    const json& repos = code_["repositories"];
+    git_oid oid;
+    if (repos.empty() || git_oid_fromstr(&oid, repos[0].value("commit", "").c_str()) != 0) return;
+    git_index* index = nullptr;
+    Tree tree = FindTree(clone_.get(), repos[0].value("commit", ""));
+    if (!tree || git_repository_set_head_detached(clone_.get(), &oid) != 0) return;
+    if (git_repository_index(&index, clone_.get()) != 0) return;
+    Index owned(index);
+    if (git_index_read_tree(index, tree.get()) == 0) git_index_write(index);
+  }
+
+  const json& code_;
+  fs::path repository_, target_;
+  Repository clone_;
+  fs::path lfs_;
+  TreeWriter writer_;
+  CheckoutReport report_;
+};
+
+}  // namespace
+
+CheckoutReport RebuildTree(const std::string& code_json,
+                           const std::function<std::string(const std::string&)>& load,
+                           const fs::path& repository, const fs::path& target) {
+  json code = json::parse(code_json, nullptr, false);
+  bool nothing =
+      !code.is_object() || (!code.contains("manifest") && code.value("kind", "") != "git");
+  if (nothing) {
+    std::string reason = code.is_object() ? code.value("reason", "") : "";
+    throw UsageError({.what = "no code was recorded" + (reason.empty() ? "" : ": " + reason)});
+  }
+  try {
+    return Rebuild(code, repository, fs::absolute(target)).Run(load);
+  } catch (const json::exception& e) {
+    throw UsageError({.what = std::string("the code document is damaged: ") + e.what()});
+  }
+}
+
+}  // namespace xp::snapshot

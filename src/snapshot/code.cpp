@@ -1,0 +1,65 @@
+#include "exp/snapshot/code.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "exp/base/error.h"
+#include "src/snapshot/capture.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::snapshot {
+
+std::string WriteManifest(const std::vector<ManifestEntry>& entries) {
+  std::string out;
+  for (const ManifestEntry& e : entries) {
+    out += fmt::format("{} {:o} {} {} ", e.kind, e.mode, e.object.empty() ? "-" : e.object, e.size);
+    out += e.path;
+    out += '\0';
+  }
+  return out;
+}
+
+std::vector<ManifestEntry> ReadManifest(const std::string& text) {
+  std::vector<ManifestEntry> entries;
+  auto bad = [&](size_t at) {
+    return UsageError({.what = fmt::format("the manifest is damaged at byte {}", at)});
+  };
+  for (size_t at = 0; at < text.size();) {
+    size_t end = text.find('\0', at);
+    if (end == std::string::npos || end - at < 8) throw bad(at);
+    size_t mode = at + 2, object = text.find(' ', mode);
+    size_t size = object < end ? text.find(' ', object + 1) : std::string::npos;
+    size_t path = size < end ? text.find(' ', size + 1) : std::string::npos;
+    if (path >= end || text[at + 1] != ' ') throw bad(at);
+    ManifestEntry e{.kind = text[at]};
+    auto [p, error] = std::from_chars(text.data() + mode, text.data() + object, e.mode, 8);
+    auto [q, error2] = std::from_chars(text.data() + size + 1, text.data() + path, e.size);
+    if (error != std::errc() || error2 != std::errc()) throw bad(at);
+    e.object = text.substr(object + 1, size - object - 1);
+    if (e.object == "-") e.object.clear();
+    e.path = text.substr(path + 1, end - path - 1);
+    entries.push_back(std::move(e));
+    at = end + 1;
+  }
+  return entries;
+}
+
+CodeState CaptureCode(const fs::path& from, const CodeOptions& options, Redactor& redactor) {
+  if (options.mode == CodeMode::kOff) {
+    return Capture(options, redactor).Finish("off", "", "snapshot.code is off");
+  }
+  std::string reason;
+  Repository repo = OpenAround(from.string(), reason);
+  Capture capture(options, redactor);
+  if (!repo) {
+    if (options.mode == CodeMode::kFull) capture.AddFolder(from);
+    return capture.Finish("none", from.string(), reason);
+  }
+  capture.AddRepository(repo.get(), "");
+  const char* root = git_repository_workdir(repo.get());
+  return capture.Finish("git", root ? root : git_repository_path(repo.get()), "");
+}
+
+}  // namespace xp::snapshot

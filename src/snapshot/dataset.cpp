@@ -1,0 +1,175 @@
+#include "exp/snapshot/dataset.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+#include <unordered_set>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/base/hash.h"
+#include "src/snapshot/hash_cache.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::snapshot {
+namespace {
+
+// Collects images[].file_name without building a tree: annotation files reach hundreds of
+// megabytes.
+class FileNames : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  std::vector<std::string> names;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool string(string_t& text) override {
+    if (depth_ == 3 && in_images_ && key_ == "file_name") names.push_back(text);
+    return true;
+  }
+  bool start_object(size_t) override { return ++depth_ > 0; }
+  bool end_object() override { return --depth_ >= 0; }
+  bool start_array(size_t) override { return ++depth_ > 0; }
+  bool end_array() override { return --depth_ >= 0; }
+  bool key(string_t& text) override {
+    if (depth_ == 1) in_images_ = text == "images";
+    key_ = text;
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;  // the data module reports what is wrong; here it only means fewer names
+  }
+
+ private:
+  int depth_ = 0;
+  bool in_images_ = false;
+  std::string key_;
+};
+
+struct Image {
+  std::string name;
+  FileKey key;
+  bool there = false;
+  std::string hash;
+};
+
+template <class Work>
+void InParallel(size_t count, int threads, Work work) {
+  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  threads = static_cast<int>(std::min<size_t>(static_cast<size_t>(threads), count));
+  std::atomic<size_t> next{0};
+  auto loop = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < count;) work(i);
+  };
+  std::vector<std::thread> pool;
+  for (int t = 1; t < threads; ++t) pool.emplace_back(loop);
+  loop();
+  for (std::thread& t : pool) t.join();
+}
+
+std::string ListText(const std::vector<Image>& images) {
+  std::string out;
+  for (const Image& image : images) {
+    out += image.hash + ' ' + std::to_string(image.key.size) + ' ';
+    for (char c : image.name) {
+      if (c == '\n')
+        out += "\\n";
+      else
+        out += c;
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+// name -> "HASH SIZE"
+std::map<std::string, std::string> ParseList(const std::string& list) {
+  std::map<std::string, std::string> out;
+  std::istringstream in(list);
+  for (std::string line; std::getline(in, line);) {
+    size_t a = line.find(' '), b = a == std::string::npos ? a : line.find(' ', a + 1);
+    if (b != std::string::npos) out[line.substr(b + 1)] = line.substr(0, b);
+  }
+  return out;
+}
+
+bool SameContent(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  bool cheap = a[0] == '-' || b[0] == '-';
+  return cheap && a.substr(a.find(' ')) == b.substr(b.find(' '));
+}
+
+}  // namespace
+
+DatasetFingerprint FingerprintDataset(const fs::path& ann_file, const fs::path& img_prefix,
+                                      const DatasetOptions& options) {
+  DatasetFingerprint out{.ann_file = ann_file.string(), .img_prefix = img_prefix.string()};
+  std::string annotations = ReadFile(ann_file);
+  out.ann_hash = HashBytes(annotations).Hex();
+  FileNames sax;
+  nlohmann::json::sax_parse(annotations, &sax);
+  std::string().swap(annotations);
+  std::sort(sax.names.begin(), sax.names.end());
+  sax.names.erase(std::unique(sax.names.begin(), sax.names.end()), sax.names.end());
+  std::vector<Image> images(sax.names.size());
+  std::atomic<int64_t> bytes{0}, missing{0}, hashed{0};
+  InParallel(images.size(), options.threads, [&](size_t i) {
+    images[i].name = sax.names[i];
+    images[i].there = StatFile(img_prefix / sax.names[i], images[i].key);
+    images[i].there ? bytes += images[i].key.size : ++missing;
+  });
+  out.cheap = options.mode == DataMode::kCheap ||
+              (options.mode == DataMode::kAuto && bytes > options.auto_limit_bytes);
+  HashCache cache(options.cache_file);
+  InParallel(images.size(), options.threads, [&](size_t i) {
+    Image& image = images[i];
+    image.hash = image.there ? "-" : "missing";
+    if (!image.there || out.cheap) return;
+    fs::path file = img_prefix / image.name;
+    if (cache.Find(file.string(), image.key, image.hash)) return;
+    try {
+      image.hash = HashFile(file).Hex();
+      cache.Put(file.string(), image.key, image.hash);
+      ++hashed;
+    } catch (const Error&) {
+      image.hash = "missing";
+      ++missing;
+    }
+  });
+  cache.Save();
+  out.images = static_cast<int64_t>(images.size());
+  out.bytes = bytes;
+  out.missing = missing;
+  out.hashed = hashed;
+  out.image_list = ListText(images);
+  out.fingerprint = HashBytes(out.ann_hash + '\n' + out.image_list).Hex();
+  return out;
+}
+
+std::vector<DatasetChange> CompareImageLists(const std::string& before, const std::string& now) {
+  std::map<std::string, std::string> a = ParseList(before), b = ParseList(now);
+  std::vector<DatasetChange> changes;
+  for (const auto& [name, content] : a) {
+    auto found = b.find(name);
+    if (found == b.end()) {
+      changes.push_back({DatasetChange::Kind::kRemoved, name});
+    } else if (!SameContent(content, found->second)) {
+      changes.push_back({DatasetChange::Kind::kChanged, name});
+    }
+  }
+  for (const auto& [name, content] : b) {
+    if (!a.count(name)) changes.push_back({DatasetChange::Kind::kAdded, name});
+  }
+  return changes;
+}
+
+}  // namespace xp::snapshot

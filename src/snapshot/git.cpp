@@ -1,0 +1,48 @@
+#include "src/snapshot/git.h"
+
+#include <mutex>
+
+namespace xp::snapshot {
+
+void StartGit() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    git_libgit2_init();
+    git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0);
+    const char* extensions[] = {"worktreeconfig", "partialclone", "preciousobjects"};
+    git_libgit2_opts(GIT_OPT_SET_EXTENSIONS, extensions, static_cast<size_t>(3));
+  });
+}
+
+std::string GitReason() {
+  const git_error* e = git_error_last();
+  return e && e->message ? e->message : "unknown reason";
+}
+
+std::string OidText(const git_oid* oid) {
+  char text[GIT_OID_HEXSZ + 1];
+  git_oid_tostr(text, sizeof(text), oid);
+  return text;
+}
+
+Repository OpenAround(const std::string& path, std::string& reason) {
+  StartGit();
+  git_repository* repo = nullptr;
+  if (git_repository_open_ext(&repo, path.c_str(), GIT_REPOSITORY_OPEN_CROSS_FS, nullptr) != 0) {
+    reason = GitReason();
+    return nullptr;
+  }
+  return Repository(repo);
+}
+
+Repository OpenAt(const std::string& path, std::string& reason) {
+  StartGit();
+  git_repository* repo = nullptr;
+  if (git_repository_open(&repo, path.c_str()) != 0) {
+    reason = GitReason();
+    return nullptr;
+  }
+  return Repository(repo);
+}
+
+}  // namespace xp::snapshot

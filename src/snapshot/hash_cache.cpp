@@ -1,0 +1,71 @@
+#include "src/snapshot/hash_cache.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::snapshot {
+namespace {
+
+int64_t Nanoseconds(const timespec& t) { return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; }
+
+}  // namespace
+
+bool StatFile(const fs::path& file, FileKey& key) {
+  struct stat info;
+  if (::stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  // ctime too: it moves when a content is replaced and the mtime set back.
+  key = {info.st_size, Nanoseconds(info.st_mtim), Nanoseconds(info.st_ctim),
+         static_cast<int64_t>(info.st_ino)};
+  return true;
+}
+
+HashCache::HashCache(fs::path file) : file_(std::move(file)) {
+  if (file_.empty()) return;
+  std::ifstream in(file_);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream fields(line);
+    Entry e;
+    std::string path;
+    fields >> e.hash >> e.key.size >> e.key.mtime_ns >> e.key.ctime_ns >> e.key.inode;
+    if (fields.fail() || fields.get() != ' ' || !std::getline(fields, path)) continue;
+    if (e.hash.size() == 32) entries_[path] = e;
+  }
+}
+
+bool HashCache::Find(const std::string& path, const FileKey& key, std::string& hash) const {
+  std::lock_guard lock(mutex_);
+  auto found = entries_.find(path);
+  if (found == entries_.end() || found->second.key != key) return false;
+  hash = found->second.hash;
+  return true;
+}
+
+void HashCache::Put(const std::string& path, const FileKey& key, const std::string& hash) {
+  if (path.find('\n') != std::string::npos) return;
+  std::lock_guard lock(mutex_);
+  entries_[path] = {key, hash};
+  changed_ = true;
+}
+
+void HashCache::Save() {
+  if (file_.empty() || !changed_) return;
+  std::string text;
+  for (const auto& [path, e] : entries_) {
+    text += fmt::format("{} {} {} {} {} {}\n", e.hash, e.key.size, e.key.mtime_ns, e.key.ctime_ns,
+                        e.key.inode, path);
+  }
+  try {
+    WriteFileAtomic(file_, text);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace xp::snapshot

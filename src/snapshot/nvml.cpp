@@ -1,0 +1,189 @@
+#include "src/snapshot/nvml.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace xp::snapshot {
+namespace {
+
+using Device = void*;
+using Unsigned = unsigned int;
+
+// Layouts and numbers of nvml.h, which are a stable ABI.
+struct MemoryInfo {
+  unsigned long long total, free, used;
+};
+struct Utilization {
+  Unsigned gpu, memory;
+};
+constexpr Unsigned kClockSm = 1, kClockMemory = 2;  // nvmlClockType_t
+constexpr Unsigned kTemperatureGpu = 0;             // nvmlTemperatureSensors_t
+constexpr Unsigned kThresholdSlowdown = 1;          // nvmlTemperatureThresholds_t
+
+}  // namespace
+
+struct Nvml::Api {
+  void* library = nullptr;
+  int (*Init)() = nullptr;
+  int (*Shutdown)() = nullptr;
+  int (*DriverVersion)(char*, Unsigned) = nullptr;
+  int (*CudaVersion)(int*) = nullptr;
+  int (*Count)(Unsigned*) = nullptr;
+  int (*Handle)(Unsigned, Device*) = nullptr;
+  int (*Name)(Device, char*, Unsigned) = nullptr;
+  int (*Uuid)(Device, char*, Unsigned) = nullptr;
+  int (*Memory)(Device, MemoryInfo*) = nullptr;
+  int (*Capability)(Device, int*, int*) = nullptr;
+  int (*Persistence)(Device, int*) = nullptr;
+  int (*Ecc)(Device, int*, int*) = nullptr;
+  int (*PowerLimit)(Device, Unsigned*) = nullptr;
+  int (*PowerRange)(Device, Unsigned*, Unsigned*) = nullptr;
+  int (*MaxClock)(Device, Unsigned, Unsigned*) = nullptr;
+  int (*PcieGeneration)(Device, Unsigned*) = nullptr;
+  int (*PcieWidth)(Device, Unsigned*) = nullptr;
+  int (*Threshold)(Device, Unsigned, Unsigned*) = nullptr;
+  int (*Temperature)(Device, Unsigned, Unsigned*) = nullptr;
+  int (*Power)(Device, Unsigned*) = nullptr;
+  int (*Clock)(Device, Unsigned, Unsigned*) = nullptr;
+  int (*Utilization)(Device, struct xp::snapshot::Utilization*) = nullptr;
+  int (*Throttle)(Device, unsigned long long*) = nullptr;
+
+  template <class F>
+  void Find(F& f, const char* name) {
+    f = reinterpret_cast<F>(::dlsym(library, name));
+  }
+  void FindAll();
+  std::optional<Device> Get(int index) const {
+    Device device = nullptr;
+    if (!Handle || Handle(static_cast<Unsigned>(index), &device) != 0) return std::nullopt;
+    return device;
+  }
+};
+
+void Nvml::Api::FindAll() {
+  Find(Init, "nvmlInit_v2");
+  Find(Shutdown, "nvmlShutdown");
+  Find(DriverVersion, "nvmlSystemGetDriverVersion");
+  Find(CudaVersion, "nvmlSystemGetCudaDriverVersion_v2");
+  Find(Count, "nvmlDeviceGetCount_v2");
+  Find(Handle, "nvmlDeviceGetHandleByIndex_v2");
+  Find(Name, "nvmlDeviceGetName");
+  Find(Uuid, "nvmlDeviceGetUUID");
+  Find(Memory, "nvmlDeviceGetMemoryInfo");
+  Find(Capability, "nvmlDeviceGetCudaComputeCapability");
+  Find(Persistence, "nvmlDeviceGetPersistenceMode");
+  Find(Ecc, "nvmlDeviceGetEccMode");
+  Find(PowerLimit, "nvmlDeviceGetEnforcedPowerLimit");
+  Find(PowerRange, "nvmlDeviceGetPowerManagementLimitConstraints");
+  Find(MaxClock, "nvmlDeviceGetMaxClockInfo");
+  Find(PcieGeneration, "nvmlDeviceGetMaxPcieLinkGeneration");
+  Find(PcieWidth, "nvmlDeviceGetMaxPcieLinkWidth");
+  Find(Threshold, "nvmlDeviceGetTemperatureThreshold");
+  Find(Temperature, "nvmlDeviceGetTemperature");
+  Find(Power, "nvmlDeviceGetPowerUsage");
+  Find(Clock, "nvmlDeviceGetClockInfo");
+  Find(Utilization, "nvmlDeviceGetUtilizationRates");
+  Find(Throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
+}
+
+std::shared_ptr<Nvml> Nvml::Load() {
+  const char* named = std::getenv("EXP_NVML");
+  void* library = ::dlopen(named && *named ? named : "libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (!library) return nullptr;
+  std::shared_ptr<Nvml> nvml(new Nvml);
+  nvml->api_ = std::make_unique<Api>();
+  nvml->api_->library = library;
+  nvml->api_->FindAll();
+  if (!nvml->api_->Init || nvml->api_->Init() != 0) {
+    nvml->api_->Shutdown = nullptr;  // it never began
+    return nullptr;
+  }
+  return nvml;
+}
+
+Nvml::~Nvml() {
+  if (!api_) return;
+  if (api_->Shutdown) api_->Shutdown();
+  ::dlclose(api_->library);
+}
+
+std::string Nvml::driver() const {
+  char text[96] = "";
+  return api_->DriverVersion && api_->DriverVersion(text, sizeof(text)) == 0 ? text : "";
+}
+
+std::string Nvml::cuda_driver() const {
+  int version = 0;
+  if (!api_->CudaVersion || api_->CudaVersion(&version) != 0) return "";
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+int Nvml::count() const {
+  Unsigned n = 0;
+  return api_->Count && api_->Count(&n) == 0 ? static_cast<int>(n) : 0;
+}
+
+Nvml::Static Nvml::Describe(int index) const {
+  Static out;
+  std::optional<Device> device = api_->Get(index);
+  if (!device) return out;
+  char text[96] = "";
+  if (api_->Name && api_->Name(*device, text, sizeof(text)) == 0) out.name = text;
+  if (api_->Uuid && api_->Uuid(*device, text, sizeof(text)) == 0) out.uuid = text;
+  if (api_->Capability) api_->Capability(*device, &out.major, &out.minor);
+  MemoryInfo memory{};
+  if (api_->Memory && api_->Memory(*device, &memory) == 0) {
+    out.memory_bytes = static_cast<int64_t>(memory.total);
+  }
+  int flag = 0, pending = 0;
+  if (api_->Persistence && api_->Persistence(*device, &flag) == 0) out.persistence = flag != 0;
+  if (api_->Ecc && api_->Ecc(*device, &flag, &pending) == 0) out.ecc = flag != 0;
+  Unsigned a = 0, b = 0;
+  auto number = [&](std::optional<int>& target, int rc) {
+    if (rc == 0) target = static_cast<int>(a);
+  };
+  if (api_->PowerLimit) number(out.power_limit_mw, api_->PowerLimit(*device, &a));
+  if (api_->PowerRange && api_->PowerRange(*device, &b, &a) == 0) number(out.power_limit_max_mw, 0);
+  if (api_->MaxClock) {
+    number(out.max_sm_mhz, api_->MaxClock(*device, kClockSm, &a));
+    number(out.max_memory_mhz, api_->MaxClock(*device, kClockMemory, &a));
+  }
+  if (api_->PcieGeneration) number(out.pcie_generation, api_->PcieGeneration(*device, &a));
+  if (api_->PcieWidth) number(out.pcie_width, api_->PcieWidth(*device, &a));
+  if (api_->Threshold) {
+    number(out.slowdown_celsius, api_->Threshold(*device, kThresholdSlowdown, &a));
+  }
+  return out;
+}
+
+Nvml::Sample Nvml::Take(int index) const {
+  Sample out;
+  std::optional<Device> device = api_->Get(index);
+  if (!device) return out;
+  Unsigned a = 0;
+  auto number = [&](std::optional<int>& target, int rc) {
+    if (rc == 0) target = static_cast<int>(a);
+  };
+  if (api_->Temperature) number(out.celsius, api_->Temperature(*device, kTemperatureGpu, &a));
+  if (api_->Power) number(out.power_mw, api_->Power(*device, &a));
+  if (api_->Clock) {
+    number(out.sm_mhz, api_->Clock(*device, kClockSm, &a));
+    number(out.memory_mhz, api_->Clock(*device, kClockMemory, &a));
+  }
+  struct Utilization use {};
+  if (api_->Utilization && api_->Utilization(*device, &use) == 0) {
+    out.gpu_percent = static_cast<int>(use.gpu);
+    out.memory_percent = static_cast<int>(use.memory);
+  }
+  MemoryInfo memory{};
+  if (api_->Memory && api_->Memory(*device, &memory) == 0) {
+    out.memory_used = static_cast<int64_t>(memory.used);
+  }
+  unsigned long long reasons = 0;
+  if (api_->Throttle && api_->Throttle(*device, &reasons) == 0) out.throttle = reasons;
+  return out;
+}
+
+}  // namespace xp::snapshot

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Any trainer under the recorder: run, killed, interrupted, resumed by hand, audited, diffed, reproduced.
+set -euo pipefail
+exp=$(realpath "$1")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+unset EXP_STORE
+fail() { echo "FAILED: $*" >&2; exit 1; }
+has() { grep -qF -- "$2" <<<"$1" || fail "expected \`$2\` in: $1"; }
+
+export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+git init -q -b main .
+cat >train.sh <<'END'
+#!/bin/sh
+# Loss falls by the lr in the config; what a training does, in a few lines.
+config=$1; work_dir=$2
+lr=$(sed -n 's/^ *lr: //p' "$config" | head -1)
+for epoch in 0 1; do
+  for i in 0 1 2; do
+    step=$((epoch * 3 + i))
+    awk -v s=$step -v lr="$lr" 'BEGIN { printf "{\"step\": %d, \"loss\": %.17g, \"odd\": NaN}\n", s, 1 / (1 + s * lr) }' >>"$EXP_METRICS"
+  done
+  echo "weights $lr $epoch" >"$work_dir/epoch_$epoch.pth"
+  printf '{"epoch": %d, "step": %d, "metrics": {"acc": 0.%d%s}, "checkpoint": "epoch_%d.pth"}\n' $epoch $((epoch * 3 + 3)) $epoch "$NOISE" $epoch >>"$EXP_METRICS"
+done
+[ -z "$HANG" ] || { touch hanging; sleep 60; }
+echo "last" >"$work_dir/unnamed.ckpt"
+exit ${CODE:-0}
+END
+chmod +x train.sh
+printf 'optimizer:\n  lr: 0.5\nname: x\n' >a.yaml
+git add -A && git commit -qm one
+echo untracked >notes
+export NOISE=5 HANG=
+
+out=$("$exp" run a.yaml --name first --tag t -- ./train.sh {config} {work_dir}) || fail "run: $out"
+has "$out" "finished"
+[ -f .exp/exp.db ] || fail "no store beside .git"
+[ -z "$(git status --porcelain .exp)" ] || fail "the store shows in git status"
+"$exp" run a.yaml --set optimizer.lr=0.25 --name second -- ./train.sh {config} {work_dir} >/dev/null
+out=$("$exp" ls)
+has "$out" "first"; has "$out" "second"; has "$out" "finished"
+out=$("$exp" ls --where 'optimizer.lr > 0.3 and metric.acc >= 0.15' --json)
+has "$out" '"name": "first"'
+[[ $out != *second* ]] || fail "where: $out"
+out=$("$exp" show first)
+has "$out" "main"; has "$out" "1 untracked"; has "$out" "epoch_1.pth"; has "$out" "unnamed.ckpt"
+out=$("$exp" log first)
+has "$out" "NaN"
+out=$("$exp" diff first second)
+has "$out" "optimizer.lr"; has "$out" "--set #1"; has "$out" "a.yaml:2:"
+
+# A checkpoint that was renamed still leads to its run, its parameters and the command.
+mv work_dirs/first-*/epoch_0.pth /"$dir"/mystery
+out=$("$exp" audit mystery)
+has "$out" "first"; has "$out" "after epoch  1"; has "$out" "optimizer.lr"; has "$out" "exp reproduce"
+echo other >other
+! "$exp" audit other 2>err || fail "audit of an unknown file"
+has "$(cat err)" "no recorded run"
+
+# From the record alone: the config file is gone.
+rm a.yaml
+out=$("$exp" reproduce first) || fail "reproduce: $out"
+has "$out" "bit for bit"
+code=0; NOISE=6 "$exp" reproduce first >out || code=$?
+[ $code = 3 ] || fail "a diverged run gives $code: $(cat out)"
+has "$(cat out)" "epoch 1"; has "$(cat out)" "metric acc: 0.05 -> 0.06"
+code=0; CODE=4 "$exp" reproduce first >out 2>&1 || code=$?
+[ $code = 1 ] || fail "a run that fails gives $code: $(cat out)"
+git checkout -q a.yaml
+
+# Endings.
+code=0; CODE=9 "$exp" run a.yaml --name failing -- ./train.sh {config} {work_dir} >out || code=$?
+[ $code = 1 ] || fail "failing: $code"
+has "$("$exp" show failing)" "failed: the program ended with code 9"
+rm -f hanging
+HANG=1 setsid "$exp" run a.yaml --name victim -- ./train.sh {config} {work_dir} >out 2>&1 &
+for _ in $(seq 200); do [ -e hanging ] && break; sleep 0.05; done
+has "$("$exp" ls --where 'name = victim')" "running"
+victim=$("$exp" ls --where 'name = victim' --json | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
+! "$exp" rm victim 2>err || fail "a running run was removed"
+has "$(cat err)" "is running"
+kill -9 "$victim"; wait || true
+out=$("$exp" show victim)
+has "$out" "killed"; has "$out" "epoch_1.pth"
+rm -f hanging
+HANG=1 setsid "$exp" run a.yaml --name stopped -- ./train.sh {config} {work_dir} >out 2>&1 &
+pid=$!
+for _ in $(seq 200); do [ -e hanging ] && break; sleep 0.05; done
+runner=$("$exp" ls --where 'name = stopped' --json | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
+kill -TERM "$runner"
+code=0; wait $pid || code=$?
+[ $code = 130 ] || fail "interrupted gives $code: $(cat out)"
+has "$("$exp" show stopped)" "interrupted: SIGTERM"
+
+# The tree that ran, again.
+echo changed >>train.sh
+"$exp" checkout first as-it-was >/dev/null
+cmp notes as-it-was/notes
+! cmp -s train.sh as-it-was/train.sh || fail "checkout took today's train.sh"
+
+# Selectors, queries, bad input: one message each, never a crash.
+has "$("$exp" query 'SELECT count(*) AS n FROM run')" "n"
+for bad in "show nobody" "show @~99" "ls --where optimizer.lr>" "query DROP" "audit nothing.pth" \
+           "run missing.yaml" "run a.yaml b.yaml" "reproduce nobody" "show @ --store /nonexistent" "diff @"; do
+  code=0; "$exp" $bad >out 2>&1 || code=$?
+  [ $code = 2 ] || fail "\`$bad\` gives $code: $(cat out)"
+  has "$(cat out)" "error:"
+done
+"$exp" rm first >/dev/null
+"$exp" gc >/dev/null
+has "$("$exp" verify)" " 0 problems"
+echo "ok"

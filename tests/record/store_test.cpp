@@ -1,0 +1,248 @@
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <fstream>
+
+#include "catch.h"
+#include "exp/base/error.h"
+#include "exp/record/maintain.h"
+#include "exp/record/query.h"
+#include "exp/record/reader.h"
+#include "exp/record/store.h"
+#include "exp/record/writer.h"
+#include "src/record/migrate.h"
+#include "temporary.h"
+
+namespace fs = std::filesystem;
+using namespace xp::record;
+
+namespace {
+
+std::string AddRun(const fs::path& store, const std::string& name, double lr, double map) {
+  RunInfo info{.name = name};
+  info.config = {{"optimizer.lr", std::to_string(lr), "a.yaml:1:1"},
+                 {"optimizer.type", "\"SGD\"", "a.yaml:2:1"}};
+  info.tags = {"t" + name};
+  RunWriter run(store, info);
+  EpochRow row{.epoch = 0, .step = 10};
+  row.metrics = {{"bbox_mAP", map}};
+  run.Epoch(row);
+  run.End(EndState::kFinished);
+  return run.id();
+}
+
+std::vector<std::string> Names(const Store& store, const std::string& where) {
+  std::vector<std::string> out;
+  for (const RunLine& r : ListRuns(store, {.where = where})) out.push_back(r.name);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("sixteen processes that start on an absent store all get in, with exact counts") {
+  TemporaryFolder t;
+  std::vector<pid_t> children;
+  for (int i = 0; i < 16; ++i) {
+    pid_t pid = ::fork();
+    if (pid == 0) {
+      int code = 1;
+      try {
+        RunWriter run(t.path / ".exp", {.name = "p" + std::to_string(i)});
+        for (int s = 0; s < 100; ++s) run.Point("loss", s, 0.5);
+        code = run.End(EndState::kFinished).points_written == 100 ? 0 : 2;
+      } catch (const std::exception&) {
+      }
+      ::_exit(code);
+    }
+    children.push_back(pid);
+  }
+  for (pid_t pid : children) {
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    CHECK(status == 0);
+  }
+  Store store = Store::Open(t.path / ".exp");
+  QueryResult q = Query(store, "SELECT (SELECT count(*) FROM run), (SELECT count(*) FROM point)");
+  CHECK(q.rows[0][0] == Value(int64_t{16}));
+  CHECK(q.rows[0][1] == Value(int64_t{1600}));
+}
+
+TEST_CASE("a newer store is refused, a foreign file is refused, a missing one says what to do") {
+  TemporaryFolder t;
+  CHECK_THROWS_WITH(Store::Open(t.path), ContainsSubstring("no store"));
+  { Store::OpenOrCreate(t.path / "a"); }
+  {
+    Database db(t.path / "a" / "exp.db", Database::Mode::kReadWrite);
+    db.Exec("PRAGMA user_version=99");
+  }
+  CHECK_THROWS_WITH(Store::Open(t.path / "a"), ContainsSubstring("version 99"));
+  CHECK_THROWS_AS(RunWriter(t.path / "a", {.name = "x"}), xp::Error);
+  fs::create_directories(t.path / "b");
+  std::ofstream(t.path / "b" / "exp.db") << "this is no database, but a text that is long enough";
+  CHECK_THROWS_AS(Store::Open(t.path / "b"), xp::Error);
+  fs::create_directories(t.path / "c");
+  {
+    Database db(t.path / "c" / "exp.db", Database::Mode::kReadWrite);
+    db.Exec("CREATE TABLE other(x)");
+  }
+  CHECK_THROWS_WITH(Store::Open(t.path / "c"), ContainsSubstring("not a store of exp"));
+}
+
+TEST_CASE("an older store is migrated, and a copy is kept") {
+  TemporaryFolder t;
+  fs::path file = t.path / "exp.db";
+  std::vector<Migration> one = {{"001", "CREATE TABLE a(x); INSERT INTO a VALUES(7);"}};
+  std::vector<Migration> two = one;
+  two.push_back({"002", "ALTER TABLE a ADD COLUMN y DEFAULT 8;"});
+  {
+    Database db(file, Database::Mode::kReadWrite);
+    Migrate(db, one);
+    CHECK(SchemaVersion(db) == 1);
+    CHECK_FALSE(fs::exists(file.string() + ".before-v1"));
+    Migrate(db, two);
+    CHECK(SchemaVersion(db) == 2);
+    Statement s(db, "SELECT x,y FROM a");
+    REQUIRE(s.Step());
+    CHECK(s.Int(0) == 7);
+    CHECK(s.Int(1) == 8);
+  }
+  Database copy(file.string() + ".before-v2", Database::Mode::kReadWrite);
+  CHECK(SchemaVersion(copy) == 1);
+  // A migration that fails leaves the version before it.
+  std::vector<Migration> three = two;
+  three.push_back({"003", "ALTER TABLE none ADD COLUMN z;"});
+  Database db(file, Database::Mode::kReadWrite);
+  CHECK_THROWS_AS(Migrate(db, three), xp::Error);
+  CHECK(SchemaVersion(db) == 2);
+}
+
+TEST_CASE("a selector names one run or says which ones it could be") {
+  TemporaryFolder t;
+  std::string a = AddRun(t.path, "first", 0.01, 0.3), b = AddRun(t.path, "second", 0.02, 0.2);
+  AddRun(t.path, "second", 0.03, 0.1);
+  Store store = Store::Open(t.path);
+  CHECK(ResolveRun(store, "@") == 3);
+  CHECK(ResolveRun(store, "@~2") == 1);
+  CHECK(ResolveRun(store, "first") == 1);
+  CHECK(ResolveRun(store, a) == 1);
+  CHECK(ResolveRun(store, b.substr(0, 11)) == 2);
+  CHECK_THROWS_WITH(ResolveRun(store, "second"), ContainsSubstring(b));  // report 12: it lists them
+  CHECK_THROWS_WITH(ResolveRun(store, ""), ContainsSubstring("no run is called"));
+  CHECK_THROWS_WITH(ResolveRun(store, "@~3"), ContainsSubstring("holds 3 runs"));
+  CHECK_THROWS_WITH(ResolveRun(store, "nobody"), ContainsSubstring("no run is called"));
+}
+
+TEST_CASE("lists are filtered, sorted and cut") {
+  TemporaryFolder t;
+  AddRun(t.path, "a", 0.01, 0.3);
+  AddRun(t.path, "b", 0.02, 0.2);
+  AddRun(t.path, "c", 0.03, 0.4);
+  Store store = Store::Open(t.path);
+  using V = std::vector<std::string>;
+  CHECK(Names(store, "") == V{"c", "b", "a"});
+  CHECK(Names(store, "optimizer.lr > 0.01 and metric.bbox_mAP > 0.3") == V{"c"});
+  CHECK(Names(store, "optimizer.lr <= 0.02 and not name = 'b'") == V{"a"});
+  CHECK(Names(store, "(name = a or name = b) and optimizer.type = SGD") == V{"b", "a"});
+  CHECK(Names(store, "tag = tb") == V{"b"});
+  CHECK(Names(store, "state != finished").empty());
+  CHECK(Names(store, "nothing.there > 1").empty());
+  CHECK(Names(store, "optimizer.type ~ 'GD'").size() == 3);
+  std::vector<RunLine> sorted = ListRuns(
+      store, {.sort = "metric.bbox_mAP", .reverse = true, .limit = 2, .keys = {"optimizer.lr"}});
+  REQUIRE(sorted.size() == 2);
+  CHECK(sorted[0].name == "c");
+  CHECK(sorted[1].name == "a");
+  CHECK(AsDouble(sorted[0].values.at("optimizer.lr")) == 0.03);
+  CHECK_THROWS_WITH(Names(store, "optimizer.lr >"), ContainsSubstring("column 15"));
+  CHECK_THROWS_AS(Names(store, "(a"), xp::Error);
+  CHECK_THROWS_AS(Names(store, std::string(5000, '(')), xp::Error);
+  CHECK_THROWS_AS(Names(store, "a = 'open"), xp::Error);
+}
+
+TEST_CASE("query only reads") {
+  TemporaryFolder t;
+  AddRun(t.path, "a", 0.01, 0.3);
+  Store store = Store::Open(t.path);
+  QueryResult q = Query(store, "SELECT name, run_state(seq) AS state FROM run");
+  CHECK(q.columns == std::vector<std::string>{"name", "state"});
+  CHECK(q.rows[0][1] == Value(JsonText{"\"finished\""}));
+  CHECK_THROWS_WITH(Query(store, "DELETE FROM run"), ContainsSubstring("only SELECT"));
+  CHECK_THROWS_WITH(Query(store, "SELECT 1; SELECT 2"), ContainsSubstring("more than one"));
+  CHECK_THROWS_AS(Query(store, "ATTACH '/tmp/x' AS y"), xp::Error);
+  CHECK_THROWS_AS(Query(store, "PRAGMA user_version=3"), xp::Error);
+  CHECK_THROWS_WITH(Query(store, "SELECT nope FROM run"), ContainsSubstring("column 8"));
+  CHECK_THROWS_AS(Query(store, ""), xp::Error);
+}
+
+TEST_CASE("rm and gc are transactional and repeatable; verify finds damage") {
+  TemporaryFolder t;
+  RunInfo info{.name = "x", .config_json = "{}", .environment_json = "{\"a\":1}"};
+  info.objects = {{"file", "some bytes", ""}};
+  info.sources = {{"source", "lr: 1", "a.yaml"}};
+  for (int i = 0; i < 2; ++i) {
+    RunWriter run(t.path, info);
+    for (int s = 0; s < 10; ++s) run.Point("loss", s, 1.0);
+    run.End(EndState::kFinished);
+  }
+  Store store = Store::Open(t.path);
+  auto count = [&](const char* table) {
+    return std::get<int64_t>(
+        *Query(store, std::string("SELECT count(*) FROM ") + table).rows[0][0]);
+  };
+  CHECK(count("object") == 2);  // content-addressed: shared by both runs
+  CHECK(VerifyStore(store, true).problems.empty());
+  RemoveRuns(store, {1});
+  CHECK(CollectGarbage(store, false).objects == 0);
+  CHECK(count("point") == 10);
+  RemoveRuns(store, {2});
+  RemoveRuns(store, {2});  // again: nothing happens
+  CHECK(CollectGarbage(store, true).objects == 2);
+  CHECK(count("object") == 2);
+  GarbageReport report = CollectGarbage(store, false);
+  CHECK(report.objects == 2);
+  CHECK(report.documents == 2);
+  CHECK(CollectGarbage(store, false).objects == 0);
+  for (const char* table : {"object", "document", "point", "series", "attempt", "config_source"}) {
+    CHECK(count(table) == 0);
+  }
+  RunWriter run(t.path, info);
+  CHECK_THROWS_WITH(RemoveRuns(store, {3}), ContainsSubstring("is running"));
+  run.End(EndState::kFinished);
+  store.db().Exec("UPDATE object SET data=x'00' WHERE bytes=10");
+  VerifyReport damage = VerifyStore(store, false);
+  REQUIRE(damage.problems.size() == 1);
+  CHECK_THAT(damage.problems[0], ContainsSubstring("other content"));
+}
+
+TEST_CASE("a read-only store can be read and is not written") {
+  TemporaryFolder t;
+  AddRun(t.path, "a", 0.01, 0.3);
+  ::chmod((t.path / "exp.db").c_str(), 0444);
+  ::chmod(t.path.c_str(), 0555);
+  if (::access(t.path.c_str(), W_OK) == 0) {
+    WARN("root writes everywhere: the mode is not checked here");
+  } else {
+    Store store = Store::Open(t.path);
+    CHECK(store.read_only());
+    CHECK(ListRuns(store, {}).size() == 1);
+    CHECK_THROWS_AS(RemoveRuns(store, {1}), xp::Error);
+    CHECK_THROWS_WITH(RunWriter(t.path, {.name = "x"}), ContainsSubstring("can't be written"));
+  }
+  ::chmod(t.path.c_str(), 0755);
+}
+
+TEST_CASE("a store is found as git finds its folder") {
+  TemporaryFolder t;
+  fs::create_directories(t.path / "repo" / ".git");
+  fs::create_directories(t.path / "repo" / "a" / "b");
+  ::unsetenv("EXP_STORE");
+  CHECK(PlaceForNewStore(t.path / "repo" / "a" / "b") == t.path / "repo" / ".exp");
+  CHECK(FindStore("", t.path / "repo" / "a" / "b").empty());
+  Store::OpenOrCreate(t.path / "repo" / ".exp");
+  CHECK(FindStore("", t.path / "repo" / "a" / "b") == t.path / "repo" / ".exp");
+  CHECK(FindStore("/other", t.path) == "/other");
+  ::setenv("EXP_STORE", "/named", 1);
+  CHECK(FindStore("", t.path / "repo") == "/named");
+  ::unsetenv("EXP_STORE");
+  CHECK(xp::record::NetworkFileSystemWarning("/proc").empty());
+}

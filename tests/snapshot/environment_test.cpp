@@ -1,0 +1,97 @@
+#include "exp/snapshot/environment.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "catch.h"
+#include "exp/snapshot/gpu_sampler.h"
+#include "exp/snapshot/redact.h"
+#include "src/snapshot/nvml.h"
+
+using namespace xp::snapshot;
+using nlohmann::json;
+
+TEST_CASE("the environment says what runs where, twice the same, without secrets") {
+  ::setenv("MY_API_KEY", "k3yK3yK3yK3y", 1);
+  ::setenv("OMP_NUM_THREADS", "3", 1);
+  Redactor redactor;
+  redactor.LearnEnvironment();
+  EnvironmentOptions options{.threads = 2, .variables = {"MY_API_KEY"}};
+  std::string text = CaptureEnvironment(options, redactor);
+  CHECK(text == CaptureEnvironment(options, redactor));
+  CHECK(text.find("k3yK3yK3yK3y") == std::string::npos);
+  json e = json::parse(text);
+  CHECK(e["cpu"]["threads_used"] == 2);
+  CHECK(e["cpu"]["flags"].size() > 3);
+  CHECK(e["variables"]["OMP_NUM_THREADS"] == "3");
+  CHECK(e["variables"]["MY_API_KEY"] == "[redacted:environment-secret]");
+  CHECK_FALSE(e["os"]["glibc"].get<std::string>().empty());
+  CHECK_FALSE(e["program"]["compiler"].get<std::string>().empty());
+  CHECK(e["libraries"]["libc"]["build_id"].get<std::string>().size() == 40);
+  CHECK(e["memory"]["total_bytes"].get<int64_t>() > 0);
+}
+
+TEST_CASE("a GPU is described through NVML, and its absence is no error") {
+  ::setenv("EXP_NVML", "/nonexistent/lib.so", 1);
+  CHECK(Nvml::Load() == nullptr);
+  ::setenv("EXP_NVML", FAKE_NVML, 1);
+  Redactor redactor;
+  json gpu = json::parse(CaptureEnvironment({.threads = 1}, redactor))["gpu"];
+  CHECK(gpu["driver"] == "550.54.15");
+  CHECK(gpu["cuda_driver"] == "12.4");
+  const json& d = gpu["devices"][0];
+  CHECK(d["name"] == "Fake H200");
+  CHECK(d["compute_capability"] == "9.0");
+  CHECK(d["memory_bytes"] == 150000000000);
+  CHECK(d["persistence_mode"] == true);
+  CHECK(d["power_limit_mw"] == 500000);
+  CHECK(d["power_limit_max_mw"] == 700000);
+  CHECK(d["pcie_generation"] == 5);
+  ::unsetenv("EXP_NVML");
+}
+
+TEST_CASE("GPU telemetry: a series, statistics by epoch, and warnings once each") {
+  ::setenv("EXP_NVML", FAKE_NVML, 1);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  int64_t samples = 0;
+  {
+    GpuSampler sampler({.interval_seconds = 0.005,
+                        .on_value =
+                            [&](const std::string& name, int64_t, double value) {
+                              std::lock_guard lock(mutex);
+                              if (name == "gpu/0/celsius" && value == 88) ++samples;
+                            },
+                        .on_warning =
+                            [&](const std::string& code, const std::string&) {
+                              std::lock_guard lock(mutex);
+                              warnings.push_back(code);
+                            }});
+    for (int i = 0; i < 1000; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::lock_guard lock(mutex);
+      if (samples >= 5) break;
+    }
+    CHECK(sampler.Celsius() == 88.0);
+    std::map<std::string, double> statistics;
+    for (const auto& [name, value] : sampler.TakeStatistics()) statistics[name] = value;
+    CHECK(statistics.at("0.watts.mean") == 499);
+    CHECK(statistics.at("0.sm_mhz.max") == 1200);
+    CHECK(statistics.at("0.celsius.min") == 88);
+  }
+  CHECK(samples >= 5);
+  std::sort(warnings.begin(), warnings.end());
+  CHECK(warnings == std::vector<std::string>{"gpu.hot", "gpu.power_cap", "gpu.power_limit",
+                                             "gpu.thermal_throttle"});
+  ::setenv("CUDA_VISIBLE_DEVICES", "3", 1);
+  GpuSampler hidden({.interval_seconds = 0.005});
+  CHECK(hidden.TakeStatistics().empty());
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  ::unsetenv("EXP_NVML");
+}

@@ -1,0 +1,39 @@
+// One GPU that is hot and throttled, behind NVML's names. FAKE_NVML_CALLS counts nothing: values are fixed.
+#include <stdio.h>
+#include <string.h>
+
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlSystemGetDriverVersion(char* out, unsigned n) { return snprintf(out, n, "550.54.15") < 0; }
+int nvmlSystemGetCudaDriverVersion_v2(int* v) { *v = 12040; return 0; }
+int nvmlDeviceGetCount_v2(unsigned* n) { *n = 1; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void** d) { *d = (void*)1; return i != 0; }
+int nvmlDeviceGetName(void* d, char* out, unsigned n) { (void)d; return snprintf(out, n, "Fake H200") < 0; }
+int nvmlDeviceGetUUID(void* d, char* out, unsigned n) { (void)d; return snprintf(out, n, "GPU-fake") < 0; }
+int nvmlDeviceGetMemoryInfo(void* d, unsigned long long* m) {
+  (void)d;
+  m[0] = 150000000000ull;
+  m[1] = 100000000000ull;
+  m[2] = 50000000000ull;
+  return 0;
+}
+int nvmlDeviceGetCudaComputeCapability(void* d, int* a, int* b) { (void)d; *a = 9; *b = 0; return 0; }
+int nvmlDeviceGetPersistenceMode(void* d, int* m) { (void)d; *m = 1; return 0; }
+int nvmlDeviceGetEccMode(void* d, int* a, int* b) { (void)d; *a = 1; *b = 1; return 0; }
+int nvmlDeviceGetEnforcedPowerLimit(void* d, unsigned* p) { (void)d; *p = 500000; return 0; }
+int nvmlDeviceGetPowerManagementLimitConstraints(void* d, unsigned* a, unsigned* b) {
+  (void)d;
+  *a = 200000;
+  *b = 700000;
+  return 0;
+}
+int nvmlDeviceGetMaxClockInfo(void* d, unsigned t, unsigned* c) { (void)d; *c = t == 1 ? 1980 : 3201; return 0; }
+int nvmlDeviceGetMaxPcieLinkGeneration(void* d, unsigned* g) { (void)d; *g = 5; return 0; }
+int nvmlDeviceGetMaxPcieLinkWidth(void* d, unsigned* w) { (void)d; *w = 16; return 0; }
+int nvmlDeviceGetTemperatureThreshold(void* d, unsigned t, unsigned* c) { (void)d; (void)t; *c = 87; return 0; }
+int nvmlDeviceGetTemperature(void* d, unsigned s, unsigned* t) { (void)d; (void)s; *t = 88; return 0; }
+int nvmlDeviceGetPowerUsage(void* d, unsigned* p) { (void)d; *p = 499000; return 0; }
+int nvmlDeviceGetClockInfo(void* d, unsigned t, unsigned* c) { (void)d; *c = t == 1 ? 1200 : 3201; return 0; }
+int nvmlDeviceGetUtilizationRates(void* d, unsigned* u) { (void)d; u[0] = 97; u[1] = 60; return 0; }
+// 0x20 software thermal slowdown, 0x04 software power cap.
+int nvmlDeviceGetCurrentClocksThrottleReasons(void* d, unsigned long long* r) { (void)d; *r = 0x24; return 0; }

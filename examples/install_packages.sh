@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build pkg-config git ca-certificates
-  libyaml-cpp-dev      # config files
+  libyaml-dev          # config files
   libtomlplusplus-dev  # configs in TOML
   nlohmann-json3-dev   # JSON
   libvalijson-dev      # JSON Schema

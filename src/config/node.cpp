@@ -41,28 +41,40 @@ struct Node::ListData {
 };
 
 // Keys in order, and past kIndexFrom entries an open-addressing table of positions, so that a
-// config with 100,000 keys still loads in linear time.
+// config with 100,000 keys still loads in linear time. The table keeps part of each hash: a probe
+// reads a key only when it may be the one.
 struct Node::DictData {
   static constexpr size_t kIndexFrom = 12;
   static constexpr uint32_t kFree = UINT32_MAX;
+  struct Cell {
+    uint32_t entry = kFree;
+    uint32_t hash = 0;
+  };
   std::vector<Entry> entries;
-  std::vector<uint32_t> table;
+  std::vector<Cell> table;
 
-  size_t Slot(std::string_view key) const {
+  static size_t Hash(std::string_view key) { return std::hash<std::string_view>()(key); }
+  size_t Slot(std::string_view key, size_t hash) const {
     size_t mask = table.size() - 1;
-    size_t slot = std::hash<std::string_view>()(key) & mask;
-    while (table[slot] != kFree && entries[table[slot]].key != key) slot = (slot + 1) & mask;
+    size_t slot = hash & mask;
+    while (table[slot].entry != kFree && (table[slot].hash != static_cast<uint32_t>(hash >> 32) ||
+                                          entries[table[slot].entry].key != key)) {
+      slot = (slot + 1) & mask;
+    }
     return slot;
+  }
+  void Index(size_t entry) {
+    size_t hash = Hash(entries[entry].key);
+    table[Slot(entries[entry].key, hash)] = {static_cast<uint32_t>(entry),
+                                             static_cast<uint32_t>(hash >> 32)};
   }
   void Reindex() {
     table.clear();
     if (entries.size() <= kIndexFrom) return;
     size_t size = 64;
     while (size < entries.size() * 3) size *= 2;
-    table.assign(size, kFree);
-    for (size_t i = 0; i < entries.size(); ++i) {
-      table[Slot(entries[i].key)] = static_cast<uint32_t>(i);
-    }
+    table.assign(size, Cell());
+    for (size_t i = 0; i < entries.size(); ++i) Index(i);
   }
   Entry* Find(std::string_view key) {
     if (table.empty()) {
@@ -70,7 +82,7 @@ struct Node::DictData {
                              [&](const Entry& entry) { return entry.key == key; });
       return it == entries.end() ? nullptr : &*it;
     }
-    uint32_t at = table[Slot(key)];
+    uint32_t at = table[Slot(key, Hash(key))].entry;
     return at == kFree ? nullptr : &entries[at];
   }
   Node& Add(std::string_view key, Node value) {
@@ -78,7 +90,7 @@ struct Node::DictData {
     if (entries.size() * 2 > table.size()) {
       Reindex();
     } else if (!table.empty()) {
-      table[Slot(key)] = static_cast<uint32_t>(entries.size() - 1);
+      Index(entries.size() - 1);
     }
     return entries.back().value;
   }

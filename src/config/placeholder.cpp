@@ -130,6 +130,7 @@ bool IsNullDefault(std::string_view text) {
 }
 
 std::string SubstituteFile(std::string_view text, const fs::path& file) {
+  if (text.find("{{") == std::string_view::npos) return std::string(text);
   std::string out;
   int line = 1;
   size_t line_start = 0;

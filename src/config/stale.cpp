@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "exp/config/canonical.h"
@@ -15,6 +16,15 @@ struct Found {
   std::string where;  // of the first
   std::string then;
 };
+
+bool HasComputed(const Node& node) {
+  const Layer* layer = node.history().get();
+  if (layer != nullptr && layer->from != nullptr) return true;
+  if (node.IsList()) return std::any_of(node.items().begin(), node.items().end(), HasComputed);
+  if (!node.IsDict()) return false;
+  return std::any_of(node.entries().begin(), node.entries().end(),
+                     [](const Entry& entry) { return HasComputed(entry.value); });
+}
 
 class Walker {
  public:
@@ -63,6 +73,7 @@ class Walker {
 }  // namespace
 
 std::vector<Notice> StaleValues(const Node& root) {
+  if (!HasComputed(root)) return {};
   Walker walker(root);
   walker.Walk(root, "");
   std::vector<Notice> notices;

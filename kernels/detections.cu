@@ -27,7 +27,8 @@ struct DecodeRoi {
 
 template <typename T>
 __global__ void __launch_bounds__(kRows * 32)
-    ScoreRois(DecodeRoi<T> decode, uint64_t* keys, int32_t* counts, int capacity) {
+    ScoreRois(const __grid_constant__ DecodeRoi<T> decode, uint64_t* keys, int32_t* counts,
+              int capacity) {
   extern __shared__ float all_exps[];
   const DetectionsProblem& p = decode.p;
   int columns = p.classes + 1, warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -43,8 +43,8 @@ __device__ inline int LoadTruth(const GroundTruth& truth, int image, int base, i
 // best[n, g]: the largest overlap with any box in the high word (a float's bits, which order like
 // integers), the complement of the first such box in the low one; 0 where none overlaps.
 template <typename BoxSource>
-__global__ void __launch_bounds__(kThreads)
-    FindBest(BoxSource source, GroundTruth truth, unsigned long long* best) {
+__global__ void __launch_bounds__(kThreads) FindBest(const __grid_constant__ BoxSource source,
+                                                     GroundTruth truth, unsigned long long* best) {
   __shared__ Box tile[kTile];
   __shared__ unsigned long long tile_best[kTile];
   int image = blockIdx.y, count = truth.Count(image);
@@ -87,9 +87,9 @@ __global__ void __launch_bounds__(kThreads)
 // and the number of positives of each image (zero before) as well.
 template <typename BoxSource>
 __global__ void __launch_bounds__(kThreads)
-    Match(BoxSource source, GroundTruth truth, MatchParams params, const unsigned long long* best,
-          const uint32_t* step_key, RandomPurpose purpose, int32_t* matched, uint32_t* keys,
-          int32_t* positives) {
+    Match(const __grid_constant__ BoxSource source, GroundTruth truth, MatchParams params,
+          const unsigned long long* best, const uint32_t* step_key, RandomPurpose purpose,
+          int32_t* matched, uint32_t* keys, int32_t* positives) {
   __shared__ Box tile[kTile];
   __shared__ float tile_best[kTile];
   int image = blockIdx.y, count = truth.Count(image);

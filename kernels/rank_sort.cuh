@@ -16,7 +16,8 @@ constexpr int kTile = 1024;
 
 template <typename Emit>
 __global__ void __launch_bounds__(kThreads)
-    RankKeys(const uint64_t* keys, const int32_t* counts, int capacity, Emit emit) {
+    RankKeys(const uint64_t* keys, const int32_t* counts, int capacity,
+             const __grid_constant__ Emit emit) {
   __shared__ ulonglong2 tile[kTile / 2];
   int segment = blockIdx.y;
   int count = min(counts[segment], capacity);

@@ -26,7 +26,8 @@ __device__ void AddScaled(float (&sum)[V], const T* from, float weight) {
 
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads)
-    Pool(RoiParams params, int rois, int channels, RoiMaps maps, const RoiPlan* plans, T* y) {
+    Pool(const __grid_constant__ RoiParams params, int rois, int channels,
+         const __grid_constant__ RoiMaps maps, const RoiPlan* plans, T* y) {
   __shared__ AxisSample rows[kTable], columns[kTable];
   int r = blockIdx.x;
   RoiGeometry g = plans[r].geometry;

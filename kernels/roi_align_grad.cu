@@ -110,8 +110,9 @@ __device__ inline int ListBoxes(const RoiPlan* plans, int base, int rois, int le
 
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads, 2)
-    GatherTiles(RoiParams params, TileGrid tiles, int rois, int channels, const T* dy,
-                const RoiPlan* all_plans, RoiMapGrads grads) {
+    GatherTiles(const __grid_constant__ RoiParams params, const __grid_constant__ TileGrid tiles,
+                int rois, int channels, const T* dy, const RoiPlan* all_plans,
+                const __grid_constant__ RoiMapGrads grads) {
   __shared__ int list[kThreads];
   __shared__ float row_weights[kBoxes][kTile][kMaxRoiOutput];
   __shared__ float column_weights[kBoxes][kMaxRoiOutput][kTile];

@@ -24,8 +24,9 @@ __device__ inline void TouchedPixels(float start, float bin, int output, int siz
   *last = to < static_cast<float>(size - 1) ? (to < 0 ? 0 : static_cast<int>(to)) : size - 1;
 }
 
-static __global__ void PlanRois(RoiParams params, int rows, int rois, const Box* boxes,
-                                const int32_t* counts, int count_stride, RoiPlan* plans) {
+static __global__ void PlanRois(const __grid_constant__ RoiParams params, int rows, int rois,
+                                const Box* boxes, const int32_t* counts, int count_stride,
+                                RoiPlan* plans) {
   int r = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (r >= rows) return;
   const int32_t* c = counts + static_cast<int64_t>(r / rois) * count_stride;

@@ -10,8 +10,10 @@ constexpr int kThreads = 1024;
 // One block: the samples are few (4,096 in a batch of 16) and the sums have one order.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    SampleLosses(RpnLossProblem p, RpnMaps maps, const int32_t* sampled, const BoxDeltas* targets,
-                 const int32_t* counts, const float* loss_scale, float* losses, RpnMapGrads grads) {
+    SampleLosses(const __grid_constant__ RpnLossProblem p, const __grid_constant__ RpnMaps maps,
+                 const int32_t* sampled, const BoxDeltas* targets, const int32_t* counts,
+                 const float* loss_scale, float* losses,
+                 const __grid_constant__ RpnMapGrads grads) {
   int all = 0;
   for (int n = 0; n < p.images; ++n) all += counts[2 * n] + counts[2 * n + 1];
   float inverse = 1.0f / static_cast<float>(max(all, 1));

@@ -24,10 +24,10 @@ struct Work {
 };
 
 // Block: an image.
-__global__ void WriteTargets(AnchorSource source, GroundTruth truth, CoderParams coder, int samples,
-                             const int32_t* matched, const uint64_t* chosen,
-                             const int32_t* chosen_counts, int32_t* sampled, BoxDeltas* targets,
-                             int32_t* counts) {
+__global__ void WriteTargets(const __grid_constant__ AnchorSource source, GroundTruth truth,
+                             CoderParams coder, int samples, const int32_t* matched,
+                             const uint64_t* chosen, const int32_t* chosen_counts, int32_t* sampled,
+                             BoxDeltas* targets, int32_t* counts) {
   int image = blockIdx.x;
   int positives = chosen_counts[2 * image], negatives = chosen_counts[2 * image + 1];
   const uint64_t* from = chosen + static_cast<int64_t>(2 * image) * samples;

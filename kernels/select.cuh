@@ -58,7 +58,8 @@ __device__ inline int BlockSum(int value, int* buffer) {
 // prefix found so far.
 template <typename Source>
 __global__ void __launch_bounds__(kThreads)
-    CountDigits(Source source, const State* states, int* histograms, int shift, int bits) {
+    CountDigits(const __grid_constant__ Source source, const State* states, int* histograms,
+                int shift, int bits) {
   __shared__ int bins[kBins];
   int segment = blockIdx.y, begin = blockIdx.x * kChunk;
   int end = min(source.Count(segment), begin + kChunk);
@@ -83,7 +84,8 @@ __global__ void __launch_bounds__(kThreads)
 // Block: a segment. Finds the digit of the k-th best key, and clears the histogram for the next.
 template <typename Source>
 __global__ void __launch_bounds__(kThreads)
-    PickDigit(Source source, State* states, int* histograms, int shift, int bits) {
+    PickDigit(const __grid_constant__ Source source, State* states, int* histograms, int shift,
+              int bits) {
   constexpr int kOwn = kBins / kThreads;
   __shared__ int sums[kThreads];
   int segment = blockIdx.x;
@@ -129,7 +131,7 @@ __global__ void __launch_bounds__(kThreads)
 // Block (chunk, segment): how many of the chunk are above the threshold, and equal to it.
 template <typename Source>
 __global__ void __launch_bounds__(kThreads)
-    CountChosen(Source source, const State* states, ChunkCount* counts) {
+    CountChosen(const __grid_constant__ Source source, const State* states, ChunkCount* counts) {
   __shared__ int buffer[kThreads / 32];
   int segment = blockIdx.y, begin = blockIdx.x * kChunk;
   int end = min(source.Count(segment), begin + kChunk);
@@ -149,8 +151,8 @@ __global__ void __launch_bounds__(kThreads)
 // Block (chunk, segment): writes the chosen of the chunk behind those of the chunks before it.
 template <typename Source>
 __global__ void __launch_bounds__(kThreads)
-    WriteChosen(Source source, const State* states, const ChunkCount* counts, int capacity,
-                uint64_t* chosen, int32_t* chosen_counts) {
+    WriteChosen(const __grid_constant__ Source source, const State* states,
+                const ChunkCount* counts, int capacity, uint64_t* chosen, int32_t* chosen_counts) {
   __shared__ int buffer[kThreads / 32];
   __shared__ int warp_above[kThreads / 32], warp_equal[kThreads / 32];
   int segment = blockIdx.y, begin = blockIdx.x * kChunk;

@@ -28,7 +28,8 @@ struct DecodeDefault {
 
 // scores [N, K, B]; NaN where the box is no candidate.
 template <typename T>
-__global__ void __launch_bounds__(kRows * 32) ScoreBoxes(DecodeDefault<T> decode, float* scores) {
+__global__ void __launch_bounds__(kRows * 32)
+    ScoreBoxes(const __grid_constant__ DecodeDefault<T> decode, float* scores) {
   extern __shared__ float all_exps[];
   const SsdProblem& p = decode.p;
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, image = blockIdx.y;

@@ -36,7 +36,8 @@ __device__ float Gradient(const SsdProblem& p, const SsdLossInputs& in) {
 
 template <typename T>
 __global__ void __launch_bounds__(kRows * 32)
-    CrossEntropies(SsdProblem p, SsdLossInputs in, float* losses) {
+    CrossEntropies(const __grid_constant__ SsdProblem p, const __grid_constant__ SsdLossInputs in,
+                   float* losses) {
   extern __shared__ float all_exps[];
   int warp = threadIdx.x / 32, image = blockIdx.y, boxes = p.grid.total();
   int i = static_cast<int>(blockIdx.x) * kRows + warp;
@@ -81,8 +82,9 @@ __global__ void MarkNegatives(Selection selection, int boxes, uint8_t* taken) {
 // Also replaces a box's loss by what it counts: 0 where it isn't taken.
 template <typename T>
 __global__ void __launch_bounds__(kRows * 32)
-    Gradients(SsdProblem p, SsdLossInputs in, const uint8_t* taken, float* losses,
-              float* box_losses, RpnMapGrads grads) {
+    Gradients(const __grid_constant__ SsdProblem p, const __grid_constant__ SsdLossInputs in,
+              const uint8_t* taken, float* losses, float* box_losses,
+              const __grid_constant__ RpnMapGrads grads) {
   extern __shared__ float all_exps[];
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, image = blockIdx.y;
   int boxes = p.grid.total(), i = static_cast<int>(blockIdx.x) * kRows + warp;
@@ -141,7 +143,9 @@ __global__ void __launch_bounds__(kSumThreads)
   if (threadIdx.x == 0) sums[blockIdx.x] = make_float2(cls, box);
 }
 
-__global__ void SumImages(SsdProblem p, SsdLossInputs in, const float2* sums, float* losses) {
+__global__ void SumImages(const __grid_constant__ SsdProblem p,
+                          const __grid_constant__ SsdLossInputs in, const float2* sums,
+                          float* losses) {
   float cls = 0, box = 0;
   for (int n = 0; n < p.images; ++n) {
     cls += sums[n].x;

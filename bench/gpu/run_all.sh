@@ -44,7 +44,7 @@ nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem,pow
 uname -r; nproc; ls "$bin"; echo "LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
 
 case " $parts " in *" tests "*)
-  for test in graph models train; do
+  for test in graph cuda models train; do
     [ -x "$bin/exp_${test}_test" ] || continue
     attempt "test_$test" 150 25 "$bin/exp_${test}_test" --durations no
     # Which tests failed, once each.

@@ -112,6 +112,7 @@ struct CudaOptions {
   std::string plan_cache;  // folder of the cuDNN plan cache; empty: none on disk
   // Plans that must be used (PlanNotes() of an earlier run), whatever the cache says.
   std::vector<std::string> plans;
+  int engines_tried = 32;  // at most that many for each way to put a convolution to cuDNN
 };
 // Throws UsageError saying what is missing (driver, device, cuDNN; versions found and needed).
 std::unique_ptr<Backend> CreateCudaBackend(const CudaOptions& options);

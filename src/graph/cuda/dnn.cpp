@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "exp/base/error.h"
 #include "src/graph/cuda/plan_tuner.h"
 
@@ -27,6 +29,7 @@ std::map<std::string, std::string> ParseNotes(const std::vector<std::string>& no
 
 Dnn::Dnn(const Device& device, const CudaOptions& options, cudaStream_t stream)
     : stream_(stream),
+      engines_tried_(static_cast<size_t>(std::max(1, options.engines_tried))),
       handle_(stream),
       target_(ConvTarget::OfHandle(handle_.get())),
       cache_(options.plan_cache, device.name, OpenCudnn().version_text()),
@@ -69,7 +72,7 @@ std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
       return plan;
     }
   }
-  TunedPlan tuned = TunePlan(target_, problem, stream_);
+  TunedPlan tuned = TunePlan(target_, problem, engines_tried_, stream_);
   if (!tuned.plan) {
     throw UsageError(
         {.what = fmt::format("cuDNN {} has no {}plan for a convolution: {}", version_text(),

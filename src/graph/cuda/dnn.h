@@ -33,6 +33,7 @@ class Dnn {
                                   std::string* why);
 
   cudaStream_t stream_;
+  size_t engines_tried_;
   CudnnHandle handle_;
   std::shared_ptr<ConvTarget> target_;
   PlanCache cache_;

@@ -14,7 +14,6 @@ namespace xp::graph::cuda {
 namespace {
 
 constexpr size_t kMaxWorkspace = size_t{512} << 20;
-constexpr size_t kMaxEngines = 32;  // a variant; heuristics put the good ones first
 // Engines that are compiled when a plan is built (epilogues) may take seconds each: after that long
 // a variant is content with those it has.
 constexpr std::chrono::milliseconds kEnoughBuilding{1500};
@@ -173,8 +172,8 @@ class Bench {
 
 // Plans that build, most promising first; all of them, or (first_only) the first.
 std::vector<Candidate> Candidates(const std::shared_ptr<ConvTarget>& target,
-                                  const ConvProblem& problem, cudaStream_t stream, bool first_only,
-                                  std::string* why) {
+                                  const ConvProblem& problem, size_t engines, cudaStream_t stream,
+                                  bool first_only, std::string* why) {
   std::vector<Candidate> candidates;
   for (const ConvVariant& variant : VariantsOf(problem)) {
     std::unique_ptr<ConvGraph> graph = ConvGraph::Create(target, variant.problem, why);
@@ -183,7 +182,7 @@ std::vector<Candidate> Candidates(const std::shared_ptr<ConvTarget>& target,
     auto start = std::chrono::steady_clock::now();
     for (const std::string& engine : graph->Engines()) {
       bool enough = built > 0 && std::chrono::steady_clock::now() - start > kEnoughBuilding;
-      if (built == kMaxEngines || enough) break;
+      if (built == engines || enough) break;
       auto plan = graph->Build(engine, why);
       if (!plan || plan->workspace_bytes() > kMaxWorkspace) continue;
       ++built;
@@ -198,11 +197,12 @@ std::vector<Candidate> Candidates(const std::shared_ptr<ConvTarget>& target,
 }  // namespace
 
 TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
-                   cudaStream_t stream) {
+                   size_t engines, cudaStream_t stream) {
   TunedPlan result;
   Bench bench(problem, stream);
   bool fits = bench.Fits();
-  std::vector<Candidate> candidates = Candidates(target, problem, stream, !fits, &result.why);
+  std::vector<Candidate> candidates =
+      Candidates(target, problem, engines, stream, !fits, &result.why);
   if (!fits) {
     // Then the step won't fit either, and the memory plan says so; it needs a workspace size.
     if (!candidates.empty()) {

@@ -20,7 +20,8 @@ struct TunedPlan {
 
 // With problem.deterministic a plan is accepted only after three runs, over different content of
 // the workspace and of the output, gave the same bits: some engines that don't say so don't repeat.
+// At most `engines` are tried for each variant.
 TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
-                   cudaStream_t stream);
+                   size_t engines, cudaStream_t stream);
 
 }  // namespace xp::graph::cuda

@@ -55,6 +55,7 @@ esac
 
 case " $parts " in *" bench "*)
   attempt kernels 60 160 "$bin/exp_kernel_bench"
+  export EXP_CUDA_TUNING=1
   attempt ops_resnet50 120 30 "$bin/exp_gpu_bench" ops resnet50 256 bf16 --plans "$plans"
   note "  $(tail -1 "$out/ops_resnet50.log" | cut -c1-200)"
   for work_item in "resnet50 256 bf16" "frcnn 16 bf16" "frcnn 2 fp32"; do

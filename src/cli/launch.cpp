@@ -10,6 +10,7 @@
 
 #include "exp/base/error.h"
 #include "exp/config/canonical.h"
+#include "exp/record/reader.h"
 #include "exp/record/store.h"
 #include "exp/record/writer.h"
 #include "exp/snapshot/code.h"
@@ -209,6 +210,7 @@ void TrainHere(const Launch& launch, const Prepared& p, record::RunWriter& write
   options.work_dir = p.work_dir;
   options.resume_checkpoint = launch.resume_checkpoint;
   options.threads = p.info.threads;
+  options.plans = launch.plans;
   options.max_epochs = launch.max_epochs;
   options.stop = &StopSignals::flag();
   options.record_metadata = {{"exp.run", writer.id()}, {"exp.config", p.info.config_hash}};
@@ -296,6 +298,17 @@ LaunchResult Execute(const Launch& launch) {
                      : result.state == train::EndState::kInterrupted ? 130
                                                                      : 1;
   return result;
+}
+
+std::vector<std::string> RecordedPlans(const record::Run& run) {
+  std::vector<std::string> plans;
+  if (run.attempts.empty()) return plans;
+  nlohmann::json start = nlohmann::json::parse(run.attempts.back().start, nullptr, false);
+  if (!start.is_object() || !start.contains("plans") || !start["plans"].is_array()) return plans;
+  for (const nlohmann::json& plan : start["plans"]) {
+    if (plan.is_string()) plans.push_back(plan.get<std::string>());
+  }
+  return plans;
 }
 
 void Describe(const Launch& launch) {

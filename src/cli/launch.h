@@ -10,6 +10,10 @@
 #include "exp/config/load.h"
 #include "exp/train/events.h"
 
+namespace xp::record {
+struct Run;
+}
+
 namespace xp::cli {
 
 // Everything that decides what runs; `exp run` makes it from files, `exp reproduce` from a record.
@@ -25,6 +29,7 @@ struct Launch {
   uint64_t seed = 0;
   int threads = 0;                  // 0: all cores
   int max_epochs = -1;              // -1: the config's
+  std::vector<std::string> plans;   // of the run that this one repeats or goes on with
   std::filesystem::path work_dir;   // empty: work_dirs/NAME-ID
   std::string parent_id, relation;  // "reproduces"
   // Resuming a run of the store.
@@ -45,6 +50,9 @@ struct LaunchResult {
 // Snapshots, begins the run, trains, ends it. Throws xp::Error for what goes wrong before the run
 // began; afterwards the error is recorded first, then thrown.
 LaunchResult Execute(const Launch& launch);
+
+// The plans that the last attempt of a run used on its device; empty where none were recorded.
+std::vector<std::string> RecordedPlans(const record::Run& run);
 
 // What would be recorded, for --dry-run.
 void Describe(const Launch& launch);

@@ -53,6 +53,7 @@ Launch FromRecord(const record::Run& run, const Options& options, const fs::path
   launch.device = options.device.empty() ? DeviceOf(run) : options.device;
   if (!run.seed.empty()) launch.seed = std::stoull(run.seed);
   launch.threads = run.threads;
+  launch.plans = RecordedPlans(run);
   launch.work_dir = options.work_dir;
   launch.parent_id = run.id;
   launch.relation = "reproduces";

@@ -96,6 +96,7 @@ void SetUpResume(const Options& options, Launch& launch) {
   if (options.work_dir.empty()) launch.work_dir = run.work_dir;
   if (options.seed.empty() && !run.seed.empty()) launch.seed = std::stoull(run.seed);
   if (run.threads > 0) launch.threads = run.threads;
+  launch.plans = RecordedPlans(run);
 }
 
 Launch MakeLaunch(const Options& options, const Context& context) {

@@ -53,6 +53,7 @@ OpenedDevice OpenDevice(const DeviceRequest& r) {
   cuda.tf32 = r.precision == "tf32";
   cuda.deterministic = r.deterministic;
   cuda.plan_cache = PlanCacheFolder();
+  cuda.plans = r.plans;
   opened.backend = graph::CreateCudaBackend(cuda);
   if (half) opened.compute = r.precision == "bf16" ? DType::kBF16 : DType::kF16;
   return opened;

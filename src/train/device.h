@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "exp/graph/backend.h"
 
@@ -13,6 +14,7 @@ struct DeviceRequest {
   std::string precision = "fp32";  // fp32 | tf32 | bf16 | fp16
   int threads = 0;
   bool deterministic = true;
+  std::vector<std::string> plans;  // CudaOptions::plans
 };
 
 struct OpenedDevice {

@@ -22,8 +22,8 @@ using models::BatchShape;
 
 void ChooseDevice(const Reader& config, const TrainOptions& options, const Warn& warn, Setup& s) {
   std::string precision = config.Choice("precision", {"fp32", "tf32", "bf16", "fp16"}, "fp32");
-  OpenedDevice device =
-      OpenDevice({options.device, precision, options.threads, config.Bool("deterministic", true)});
+  OpenedDevice device = OpenDevice({options.device, precision, options.threads,
+                                    config.Bool("deterministic", true), options.plans});
   s.backend = std::move(device.backend);
   s.compute = device.compute;
   if (device.precision_lowered) {

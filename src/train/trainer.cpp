@@ -72,7 +72,8 @@ class Trainer {
     e.val_images = setup_->val_loader ? setup_->val_loader->images() : 0;
     for (const graph::Param& p : setup_->params->layout().params()) e.parameters += p.elements();
     e.planned_bytes = setup_->params->TotalBytes() + setup_->steps->planned_bytes();
-    e.device = setup_->backend->description();
+    e.device = setup_->backend->name() + " (" + setup_->backend->description() + ")";
+    e.plans = setup_->backend->PlanNotes();
     observer_.OnStart(e);
   }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "exp/train/events.h"
 
@@ -20,9 +21,10 @@ struct TrainOptions {
   uint64_t seed = 0;
   std::filesystem::path work_dir;  // checkpoints and plan notes go here; made when absent
   std::filesystem::path
-      resume_checkpoint;  // empty: start from the config's load_from or from scratch
-  int threads = 0;        // compute threads, 0: all cores of this machine
-  int max_epochs = -1;    // -1: the config's runner.max_epochs
+      resume_checkpoint;           // empty: start from the config's load_from or from scratch
+  int threads = 0;                 // compute threads, 0: all cores of this machine
+  int max_epochs = -1;             // -1: the config's runner.max_epochs
+  std::vector<std::string> plans;  // StartEvent::plans of the run that this one repeats
   const std::atomic<bool>* stop =
       nullptr;  // set by a signal handler: save, emit kInterrupted, return
   // Written into each checkpoint's metadata: "exp.run", "exp.config" (identity of the config).

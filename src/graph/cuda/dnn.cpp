@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "exp/base/error.h"
 #include "src/graph/cuda/plan_tuner.h"
@@ -11,6 +12,7 @@ namespace xp::graph::cuda {
 namespace {
 
 constexpr const char* kSeparator = " = ";
+constexpr const char* kMadeFor = "device";
 
 std::map<std::string, std::string> ParseNotes(const std::vector<std::string>& notes) {
   std::map<std::string, std::string> plans;
@@ -33,7 +35,17 @@ Dnn::Dnn(const Device& device, const CudaOptions& options, cudaStream_t stream)
       handle_(stream),
       target_(ConvTarget::OfHandle(handle_.get())),
       cache_(options.plan_cache, device.name, OpenCudnn().version_text()),
-      named_(ParseNotes(options.plans)) {}
+      made_for_(device.name + ", cuDNN " + OpenCudnn().version_text()),
+      named_(ParseNotes(options.plans)) {
+  // Engines are numbered anew in each version, and what is best depends on the device.
+  auto for_what = named_.find(kMadeFor);
+  if (!named_.empty() && (for_what == named_.end() || for_what->second != made_for_)) {
+    std::fprintf(stderr, "note: the recorded cuDNN plans are for %s, not for %s: others are used\n",
+                 for_what == named_.end() ? "an unknown device" : for_what->second.c_str(),
+                 made_for_.c_str());
+    named_.clear();
+  }
+}
 
 std::shared_ptr<ConvPlan> Dnn::Build(const ConvProblem& problem, const std::string& choice,
                                      std::string* why) {
@@ -55,16 +67,13 @@ std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
 
   std::string why;
   if (auto named = named_.find(key); named != named_.end()) {
-    auto plan = Build(problem, named->second, &why);
-    if (!plan) {
-      throw JobError(
-          {.what = fmt::format("the recorded cuDNN plan {} can't be made: {}", named->second, why),
-           .where = key,
-           .expected =
-               "the GPU and the cuDNN of the recorded run; here is cuDNN " + version_text()});
+    if (auto plan = Build(problem, named->second, &why)) {
+      in_use_[key] = {named->second, plan};
+      return plan;
     }
-    in_use_[key] = {named->second, plan};
-    return plan;
+    std::fprintf(stderr,
+                 "note: the recorded cuDNN plan %s for %s can't be made, another is used: %s\n",
+                 named->second.c_str(), key.c_str(), why.c_str());
   }
   if (std::string choice = cache_.Find(key); !choice.empty()) {
     if (auto plan = Build(problem, choice, &why)) {
@@ -89,7 +98,9 @@ std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
 
 std::vector<std::string> Dnn::PlanNotes() const {
   std::vector<std::string> notes;
-  notes.reserve(in_use_.size());
+  if (in_use_.empty()) return notes;
+  notes.reserve(in_use_.size() + 1);
+  notes.push_back(std::string(kMadeFor) + kSeparator + made_for_);
   for (const auto& [key, use] : in_use_) notes.push_back(key + kSeparator + use.choice);
   return notes;
 }

@@ -21,11 +21,12 @@ class Dnn {
 
   // The plan in force for a problem: one that CudaOptions::plans names, else the cache's, else the
   // fastest of those that cuDNN proposes and that gave the same bits three times. Throws UsageError
-  // when there is none, JobError when a named one can't be made.
+  // when there is none.
   std::shared_ptr<ConvPlan> Plan(const ConvProblem& problem);
 
   std::string version_text() const { return OpenCudnn().version_text(); }
-  // "<problem> = <choice>", sorted, of the plans handed out so far.
+  // "device = <GPU>, cuDNN <version>", then "<problem> = <choice>", sorted, of the plans handed out
+  // so far; empty when there were none.
   std::vector<std::string> PlanNotes() const;
 
  private:
@@ -37,6 +38,7 @@ class Dnn {
   CudnnHandle handle_;
   std::shared_ptr<ConvTarget> target_;
   PlanCache cache_;
+  std::string made_for_;                      // "NVIDIA H200, cuDNN 9.19.0"
   std::map<std::string, std::string> named_;  // CudaOptions::plans
   struct InUse {
     std::string choice;

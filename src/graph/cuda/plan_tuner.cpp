@@ -1,7 +1,10 @@
 #include "src/graph/cuda/plan_tuner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -16,7 +19,7 @@ namespace {
 constexpr size_t kMaxWorkspace = size_t{512} << 20;
 // Engines that are compiled when a plan is built (epilogues) may take seconds each: after that long
 // a variant is content with those it has.
-constexpr std::chrono::milliseconds kEnoughBuilding{1500};
+constexpr std::chrono::milliseconds kEnoughBuilding{800};
 constexpr float kHopeless = 1.5f;  // not measured further when that many times the best
 
 // Device memory for trying plans; null data when there is no room.
@@ -51,6 +54,10 @@ class TimingEvent {
  private:
   cudaEvent_t event_ = nullptr;
 };
+
+double Seconds(std::chrono::steady_clock::duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 
 struct Candidate {
   std::string choice;
@@ -199,6 +206,7 @@ std::vector<Candidate> Candidates(const std::shared_ptr<ConvTarget>& target,
 TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
                    size_t engines, cudaStream_t stream) {
   TunedPlan result;
+  auto start = std::chrono::steady_clock::now();
   Bench bench(problem, stream);
   bool fits = bench.Fits();
   std::vector<Candidate> candidates =
@@ -212,6 +220,8 @@ TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem&
     return result;
   }
   bench.Fill();
+  size_t tried = candidates.size();
+  auto built = std::chrono::steady_clock::now();
   std::erase_if(candidates, [&](Candidate& c) { return !bench.Time(&c); });
   std::stable_sort(
       candidates.begin(), candidates.end(),
@@ -226,6 +236,12 @@ TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem&
     result.milliseconds = candidate.milliseconds;
     result.measured = true;
     break;
+  }
+  if (std::getenv("EXP_CUDA_TUNING") != nullptr) {
+    auto end = std::chrono::steady_clock::now();
+    fmt::print(stderr, "tuned {} = {} {:.4f} ms; {} plans made in {:.2f} s, run in {:.2f} s\n",
+               problem.Key(), result.choice, result.milliseconds, tried, Seconds(built - start),
+               Seconds(end - built));
   }
   return result;
 }

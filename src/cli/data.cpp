@@ -1,10 +1,18 @@
 // `exp data ...`: draw a small data set, audit one, see what the network sees.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <charconv>
+#include <filesystem>
 #include <memory>
 
 #include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/config/load.h"
+#include "exp/config/reader.h"
+#include "exp/data/audit.h"
+#include "exp/data/coco.h"
+#include "exp/data/from_config.h"
 #include "exp/data/shapes.h"
 #include "src/cli/command.h"
 
@@ -52,11 +60,84 @@ void AddShapes(CLI::App& parent) {
   });
 }
 
+struct CheckFlags {
+  std::string target, images, html, policy = "drop";
+  std::vector<std::string> set;
+  bool json = false, no_files = false, no_contents = false, decode = false, all = false;
+};
+
+data::AuditOptions CheckOptions(const CheckFlags& flags) {
+  if (!flags.target.ends_with(".json") || !flags.set.empty()) {
+    config::Resolved resolved = config::Load(flags.target, flags.set);
+    return data::ReadAuditOptions(config::Reader(resolved.root));
+  }
+  data::AuditOptions options;
+  auto dataset = std::make_shared<data::CocoDataset>(data::LoadCoco(flags.target));
+  std::string images = flags.images.empty()
+                           ? std::filesystem::path(flags.target).parent_path().string()
+                           : flags.images;
+  options.parts.push_back({std::filesystem::path(flags.target).stem().string(), dataset, images});
+  return options;
+}
+
+void RunCheck(const CheckFlags& flags, Context* context) {
+  data::ParsePolicy(flags.policy, "--policy");
+  data::AuditOptions options = CheckOptions(flags);
+  options.files = !flags.no_files;
+  options.contents = !flags.no_contents && !flags.no_files;
+  options.decode = flags.decode;
+  if (flags.all) options.examples = -1;
+  bool terminal = ::isatty(STDERR_FILENO) != 0;
+  if (terminal) {
+    options.progress = [](int64_t done, int64_t total) {
+      if (done % 200 == 0 || done == total)
+        fmt::print(stderr, "\r{} of {} images{}", done, total, done == total ? "\r\033[K" : "");
+    };
+  }
+  data::AuditReport report = data::Audit(options);
+  fmt::print("{}", flags.json ? data::AuditJson(report) : data::AuditText(report));
+  if (!flags.html.empty()) WriteFileAtomic(flags.html, data::AuditHtml(report));
+  int64_t bad = report.Count(data::Severity::kError);
+  if (flags.policy == "strict") bad += report.Count(data::Severity::kWarning);
+  if (flags.policy == "ignore") bad = 0;
+  if (bad > 0) context->exit_code = static_cast<int>(ErrorKind::kUsage);
+}
+
+void AddCheck(CLI::App& parent, Context* context) {
+  auto flags = std::make_shared<CheckFlags>();
+  CLI::App* app = parent.add_subcommand(
+      "check", "audit a data set: annotations, image files, leaks between train and val");
+  app->add_option("TARGET", flags->target,
+                  "a config (its data.train and data.val), or a COCO annotation file (.json)")
+      ->required();
+  app->add_option("--images", flags->images,
+                  "folder of the images of an annotation file; default: its own folder");
+  app->add_option("--set", flags->set, "change the config, K=V")->expected(1)->take_all();
+  app->add_flag("--json", flags->json, "print JSON");
+  app->add_option("--html", flags->html,
+                  "also write one HTML page with sample images and their boxes");
+  app->add_flag("--no-contents", flags->no_contents,
+                "look whether files are there, but don't read them");
+  app->add_flag("--no-files", flags->no_files, "annotations only");
+  app->add_flag("--decode", flags->decode,
+                "decode every image, which finds damage inside of files");
+  app->add_flag("--all", flags->all,
+                "every example of each finding in JSON and HTML, not only the first 20");
+  app->add_option("--policy", flags->policy,
+                  "exit code 2 for errors (drop), also for warnings (strict), never (ignore)")
+      ->capture_default_str();
+  app->footer(
+      "example: exp data check configs/quickstart.yaml --html audit.html\n         exp data check "
+      "data/shapes/instances_train.json --images data/shapes/images --json");
+  app->callback([flags, context] { RunCheck(*flags, context); });
+}
+
 }  // namespace
 
-void AddDataCommand(CLI::App& app, Context&) {
+void AddDataCommand(CLI::App& app, Context& context) {
   CLI::App* data = app.add_subcommand("data", "draw, audit and preview data sets");
   data->require_subcommand(1);
+  AddCheck(*data, &context);
   AddShapes(*data);
 }
 

@@ -76,6 +76,14 @@ class Builder {
                raw.offset, true);
         continue;
       }
+      bool named = std::any_of(all.begin(), all.end(),
+                               [&](const Category& c) { return c.name == category.name; });
+      if (named) {
+        Report(
+            "category.duplicate_name",
+            fmt::format("category {} is named `{}`, as another one is", category.id, category.name),
+            raw.offset, false);
+      }
       all.push_back(category);
     }
     if (all.empty()) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "exp/config/reader.h"
 
@@ -111,15 +112,46 @@ LoaderOptions ReadLoaderOptions(const Reader& config, const std::string& name, u
   return o;
 }
 
-CocoDataset OpenDataset(const Reader& config, const std::string& name) {
+CocoDataset OpenDataset(const Reader& config, const std::string& name,
+                        std::optional<Policy> policy) {
   Reader part = Part(config, name);
   part.Choice("type", {"CocoDataset"}, "CocoDataset");
   CocoOptions options;
   options.classes = ReadClasses(part);
   options.policy = ParsePolicy(part.Choice("policy", {"strict", "drop", "ignore"}, "drop"),
                                part.Where("policy"));
+  if (policy) options.policy = *policy;
   options.limit = ReadInt(part, "limit", 0, 0, 1 << 30);
   return LoadCoco(part.String("ann_file"), options);
+}
+
+AuditOptions ReadAuditOptions(const Reader& config) {
+  AuditOptions o;
+  for (const char* name : {"train", "val"}) {
+    if (!config.Has(std::string("data.") + name)) continue;
+    CocoDataset dataset = OpenDataset(config, name, Policy::kDrop);
+    o.parts.push_back({name, std::make_shared<CocoDataset>(std::move(dataset)),
+                       Part(config, name).String("img_prefix", "")});
+  }
+  if (o.parts.empty()) {
+    throw UsageError({.what = "the config has no data to check",
+                      .where = config.Where(""),
+                      .expected = "`data.train` or `data.val`"});
+  }
+  Reader part = Part(config, o.parts[0].name);
+  o.anchors.img_scale = ReadScales(part).back();
+  o.anchors.keep_ratio = part.Bool("keep_ratio", true);
+  const std::string anchors = "model.rpn_head.anchor_generator.";
+  o.anchors.scales = config.Doubles(anchors + "scales", o.anchors.scales);
+  o.anchors.ratios = config.Doubles(anchors + "ratios", o.anchors.ratios);
+  std::vector<int64_t> strides = config.Ints(anchors + "strides", {4, 8, 16, 32, 64});
+  o.anchors.strides.assign(strides.begin(), strides.end());
+  for (const char* key : {"model.roi_head.bbox_head.num_classes", "model.bbox_head.num_classes"}) {
+    if (!config.Has(key)) continue;
+    o.num_classes = static_cast<int>(config.Int(key));
+    o.num_classes_where = config.Where(key);
+  }
+  return o;
 }
 
 std::unique_ptr<Loader> OpenLoader(const Reader& config, const std::string& part, uint64_t seed) {

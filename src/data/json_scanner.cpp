@@ -266,12 +266,14 @@ void JsonScanner::String(std::string* out) {
   }
 }
 
+template <bool keep>
 void JsonScanner::ScanDigits() {
   int c = Peek();
   if (c < '0' || c > '9') Expect('0', "a digit");
   do {
-    number_.push_back(static_cast<char>(c));
-    ++at_;
+    const char* start = at_;
+    while (at_ < end_ && *at_ >= '0' && *at_ <= '9') ++at_;
+    if (keep) number_.append(start, at_);
     c = Peek();
   } while (c >= '0' && c <= '9');
 }
@@ -280,13 +282,14 @@ void JsonScanner::Literal(std::string_view word) {
   for (char c : word) Expect(c, "a JSON value");
 }
 
+template <bool keep>
 void JsonScanner::ScanNumber() {
   SkipSpace();
-  number_.clear();
+  if (keep) number_.clear();
   auto take_if = [&](char a, char b) {
     int c = Peek();
     if (c != a && c != b) return false;
-    number_.push_back(static_cast<char>(c));
+    if (keep) number_.push_back(static_cast<char>(c));
     ++at_;
     return true;
   };
@@ -294,25 +297,25 @@ void JsonScanner::ScanNumber() {
   for (std::string_view word : {std::string_view("NaN"), std::string_view("Infinity")}) {
     if (Peek() == word[0]) {
       Literal(word);
-      number_ += word;
+      if (keep) number_ += word;
       return;
     }
   }
-  if (!take_if('0', '0')) ScanDigits();
-  if (take_if('.', '.')) ScanDigits();
+  if (!take_if('0', '0')) ScanDigits<keep>();
+  if (take_if('.', '.')) ScanDigits<keep>();
   if (take_if('e', 'E')) {
     take_if('+', '-');
-    ScanDigits();
+    ScanDigits<keep>();
   }
 }
 
 std::string_view JsonScanner::NumberText() {
-  ScanNumber();
+  ScanNumber<true>();
   return number_;
 }
 
 double JsonScanner::Number() {
-  ScanNumber();
+  ScanNumber<true>();
   double value = 0;
   if (number_ == "NaN") return std::numeric_limits<double>::quiet_NaN();
   auto result = std::from_chars(number_.data(), number_.data() + number_.size(), value);
@@ -363,7 +366,7 @@ void JsonScanner::Skip() {
       SkipString();
       break;
     case Kind::kNumber:
-      ScanNumber();
+      ScanNumber<false>();
       break;
     case Kind::kBool:
       Bool();

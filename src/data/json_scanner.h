@@ -59,7 +59,10 @@ class JsonScanner {
   void Literal(std::string_view word);
   void ReadEscape(std::string* out);
   unsigned ReadHex4();
+  // With `keep` the text goes to number_.
+  template <bool keep>
   void ScanDigits();
+  template <bool keep>
   void ScanNumber();
   void SkipString();
   void Push(char kind);

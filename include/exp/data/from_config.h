@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "exp/data/audit.h"
 #include "exp/data/coco.h"
 #include "exp/data/loader.h"
 
@@ -23,8 +25,14 @@ namespace xp::data {
 LoaderOptions ReadLoaderOptions(const config::Reader& config, const std::string& part,
                                 uint64_t seed);
 
-// The annotations that a part names. UsageError as LoadCoco throws.
-CocoDataset OpenDataset(const config::Reader& config, const std::string& part);
+// The annotations that a part names, with its own policy or the one given. UsageError as LoadCoco
+// throws.
+CocoDataset OpenDataset(const config::Reader& config, const std::string& part,
+                        std::optional<Policy> policy = {});
+
+// The train and val parts, the anchors of a region proposal network and the head's number of
+// classes.
+AuditOptions ReadAuditOptions(const config::Reader& config);
 
 std::unique_ptr<Loader> OpenLoader(const config::Reader& config, const std::string& part,
                                    uint64_t seed);

@@ -43,7 +43,7 @@ EpochPlanner::EpochPlanner(const LoaderOptions& options, std::vector<int32_t> im
       images_(std::move(images)),
       group_of_(sizes.size(), 0) {
   groups_.resize(2);
-  padded_.assign(2, std::vector<Size>(scales_.size()));
+  padded_ = largest_ = std::vector<std::vector<Size>>(2, std::vector<Size>(scales_.size()));
   for (int32_t image : images_) {
     Size size = sizes[static_cast<size_t>(image)];
     int group = options_.aspect_grouping && size.height > size.width ? 1 : 0;
@@ -51,10 +51,11 @@ EpochPlanner::EpochPlanner(const LoaderOptions& options, std::vector<int32_t> im
     groups_[static_cast<size_t>(group)].push_back(image);
     for (size_t s = 0; s < scales_.size(); ++s) {
       Size low = Resized(size, scales_[s].low), high = Resized(size, scales_[s].high);
-      Size resized{std::max(low.width, high.width), std::max(low.height, high.height)};
-      Size& padded = padded_[static_cast<size_t>(group)][s];
-      padded.width = std::max(padded.width, RoundUp(resized.width, options_.size_divisor));
-      padded.height = std::max(padded.height, RoundUp(resized.height, options_.size_divisor));
+      Size& largest = largest_[static_cast<size_t>(group)][s];
+      largest.width = std::max({largest.width, low.width, high.width});
+      largest.height = std::max({largest.height, low.height, high.height});
+      padded_[static_cast<size_t>(group)][s] = {RoundUp(largest.width, options_.size_divisor),
+                                                RoundUp(largest.height, options_.size_divisor)};
     }
   }
 }

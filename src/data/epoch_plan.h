@@ -39,6 +39,10 @@ class EpochPlanner {
   Size padded(int group, int scale) const {
     return padded_[static_cast<size_t>(group)][static_cast<size_t>(scale)];
   }
+  // The largest width and height that an image of the group has at this scale, not rounded up.
+  Size largest(int group, int scale) const {
+    return largest_[static_cast<size_t>(group)][static_cast<size_t>(scale)];
+  }
   const std::vector<ScaleStep>& scales() const { return scales_; }
   std::vector<Bucket> Buckets() const;
   // The images of a group, in the order of the data set.
@@ -55,9 +59,9 @@ class EpochPlanner {
   LoaderOptions options_;
   std::vector<ScaleStep> scales_;
   std::vector<int32_t> images_;
-  std::vector<std::vector<int32_t>> groups_;  // landscape and portrait
-  std::vector<int> group_of_;                 // by image index
-  std::vector<std::vector<Size>> padded_;     // [group][scale]
+  std::vector<std::vector<int32_t>> groups_;         // landscape and portrait
+  std::vector<int> group_of_;                        // by image index
+  std::vector<std::vector<Size>> largest_, padded_;  // [group][scale]
 };
 
 }  // namespace xp::data

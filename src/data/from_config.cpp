@@ -1,5 +1,7 @@
 #include "exp/data/from_config.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <sstream>
 
@@ -67,6 +69,83 @@ std::vector<std::string> ReadClasses(const Reader& part) {
   return names;
 }
 
+// [low, high], within the bounds.
+void ReadRange(const Reader& reader, const char* key, double least, double most,
+               std::array<double, 2>* range) {
+  std::vector<double> values = reader.Doubles(key, {(*range)[0], (*range)[1]});
+  if (values.size() != 2 || !(values[0] >= least && values[1] <= most && values[0] <= values[1])) {
+    reader.Bad(key, std::string("`") + key + "` is not a range",
+               "[low, high] within " + std::to_string(least) + " .. " + std::to_string(most));
+  }
+  *range = {values[0], values[1]};
+}
+
+void ReadFill(const Reader& reader, std::array<int, 3>* fill) {
+  std::vector<int64_t> values = reader.Ints("fill", {(*fill)[0], (*fill)[1], (*fill)[2]});
+  if (values.size() != 3 ||
+      !std::all_of(values.begin(), values.end(), [](int64_t v) { return v >= 0 && v <= 255; })) {
+    reader.Bad("fill", "`fill` is not a colour", "three numbers of 0 .. 255, RGB");
+  }
+  for (size_t k = 0; k < 3; ++k) (*fill)[k] = static_cast<int>(values[k]);
+}
+
+void ReadMinIouCrop(const Reader& r, MinIouCrop* o) {
+  o->probability = ReadRatio(r, "probability", 1);
+  o->min_ious = r.Doubles("min_ious", o->min_ious);
+  std::array<double, 2> scale = {o->min_scale, o->max_scale},
+                        aspect = {o->min_aspect, o->max_aspect};
+  ReadRange(r, "scale", 0.01, 1, &scale);
+  ReadRange(r, "aspect", 0.01, 100, &aspect);
+  o->min_scale = scale[0], o->max_scale = scale[1];
+  o->min_aspect = aspect[0], o->max_aspect = aspect[1];
+  o->trials = ReadInt(r, "trials", o->trials, 1, 1000);
+}
+
+void ReadPhotometric(const Reader& r, Photometric* o) {
+  o->probability = ReadRatio(r, "probability", 0.5);
+  ReadRange(r, "brightness", 0, 10, &o->brightness);
+  ReadRange(r, "contrast", 0, 10, &o->contrast);
+  ReadRange(r, "saturation", 0, 10, &o->saturation);
+  ReadRange(r, "hue", -0.5, 0.5, &o->hue);
+  o->swap_channels = r.Bool("swap_channels", o->swap_channels);
+}
+
+AugmentOptions ReadAugment(const Reader& part) {
+  AugmentOptions o;
+  if (part.Has("augment.photometric"))
+    ReadPhotometric(part.Child("augment.photometric"), &o.photometric);
+  if (part.Has("augment.min_iou_crop"))
+    ReadMinIouCrop(part.Child("augment.min_iou_crop"), &o.min_iou_crop);
+  if (part.Has("augment.expand")) {
+    Reader r = part.Child("augment.expand");
+    o.expand.probability = ReadRatio(r, "probability", 0.5);
+    ReadRange(r, "ratio", 1, 16, &o.expand.ratio);
+    ReadFill(r, &o.expand.fill);
+  }
+  if (part.Has("augment.random_crop")) {
+    Reader r = part.Child("augment.random_crop");
+    o.random_crop.probability = ReadRatio(r, "probability", 1);
+    ReadRange(r, "share", 0.01, 1, &o.random_crop.share);
+    o.random_crop.min_box_share = ReadRatio(r, "min_box_share", o.random_crop.min_box_share);
+    o.random_crop.allow_empty = r.Bool("allow_empty", o.random_crop.allow_empty);
+    o.random_crop.trials = ReadInt(r, "trials", o.random_crop.trials, 1, 1000);
+  }
+  if (part.Has("augment.mosaic")) {
+    Reader r = part.Child("augment.mosaic");
+    o.mosaic.probability = ReadRatio(r, "probability", 1);
+    ReadRange(r, "centre", 0.05, 0.95, &o.mosaic.centre);
+    ReadRange(r, "scale", 0.05, 1, &o.mosaic.scale);
+    o.mosaic.min_box_share = ReadRatio(r, "min_box_share", o.mosaic.min_box_share);
+    ReadFill(r, &o.mosaic.fill);
+  }
+  if (part.Has("augment.mixup")) {
+    Reader r = part.Child("augment.mixup");
+    o.mixup.probability = ReadRatio(r, "probability", 0.5);
+    ReadRange(r, "weight", 0, 1, &o.mixup.weight);
+  }
+  return o;
+}
+
 LastBatch ReadLastBatch(const Reader& part) {
   std::string text = part.Choice("last_batch", {"smaller", "drop", "repeat"}, "smaller");
   return text == "smaller" ? LastBatch::kSmaller
@@ -103,6 +182,7 @@ LoaderOptions ReadLoaderOptions(const Reader& config, const std::string& name, u
   o.size_divisor = ReadInt(part, "size_divisor", 32, 1, 4096);
   o.flip_ratio = ReadRatio(part, "flip_ratio", train ? 0.5 : 0.0);
   o.vertical_flip_ratio = ReadRatio(part, "vertical_flip_ratio", 0.0);
+  o.augment = ReadAugment(part);
   o.last_batch = ReadLastBatch(part);
   o.filter_empty_gt = part.Bool("filter_empty_gt", train);
   o.min_image_side = ReadInt(part, "min_size", 0, 0, 65535);

@@ -8,6 +8,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/philox.h"
+#include "src/data/augment.h"
 #include "src/data/epoch_plan.h"
 #include "src/data/pipeline.h"
 #include "src/data/sample.h"
@@ -81,9 +82,11 @@ class Loader::Impl : public BatchSource {
 
  private:
   void Select();
-  // The image that goes in an item: the planned one, or under kDrop and kIgnore the next that
-  // decodes.
-  int ReadItem(const PlannedBatch& planned, int slot, int item, Sample* sample);
+  // Reads an image and its boxes; under kDrop and kIgnore the next of `pool` that decodes. Returns
+  // which.
+  int ReadSample(int image, const std::vector<int32_t>& pool, int slot, int item, Sample* sample);
+  // The size of an augmented image in its batch.
+  Size Fit(Size image, const PlannedBatch& planned, ImageScale scale) const;
   ImageScale DrawScale(const PlannedBatch& planned, RandomStream* stream) const;
   void Place(const Sample& sample, int image, Size resized, Mirror mirror, int item,
              Batch* batch) const;
@@ -105,6 +108,8 @@ void Loader::Impl::Select() {
     max_ignore_ = std::max(max_ignore_, static_cast<int>(sample.ignore.size()));
     images_.push_back(i);
   }
+  max_boxes_ *= options_.augment.images_per_sample();
+  max_ignore_ *= options_.augment.images_per_sample();
   if (images_.empty()) {
     throw UsageError(
         {.what = "no image is left to load",
@@ -142,21 +147,21 @@ int Loader::Impl::Open(int64_t index, int slot) {
   return planned.count;
 }
 
-int Loader::Impl::ReadItem(const PlannedBatch& planned, int slot, int item, Sample* sample) {
-  int image = plan_.order[static_cast<size_t>(planned.first + item)];
-  const std::vector<int32_t>& group = planner_->group(planned.group);
-  size_t at =
-      static_cast<size_t>(std::lower_bound(group.begin(), group.end(), image) - group.begin());
+int Loader::Impl::ReadSample(int image, const std::vector<int32_t>& pool, int slot, int item,
+                             Sample* sample) {
+  size_t at = static_cast<size_t>(std::lower_bound(pool.begin(), pool.end(), image) - pool.begin());
   for (int tries = 0;; ++tries) {
     const std::string& name = dataset_->images[static_cast<size_t>(image)].file_name;
     try {
       ReadImageOfSize(ImagePath(options_.img_prefix, name), sizes_[static_cast<size_t>(image)],
                       &sample->image);
+      CollectBoxes(*dataset_, image, {sample->image.width, sample->image.height},
+                   options_.min_box_side, sample);
       return image;
     } catch (const Error& error) {
       if (options_.image_policy == Policy::kStrict || tries == kReplacementTries) throw;
-      at = (at + 1) % group.size();
-      image = group[at];
+      at = (at + 1) % pool.size();
+      image = pool[at];
       if (options_.image_policy != Policy::kDrop) continue;
       std::lock_guard lock(warnings_mutex_);
       warnings_[static_cast<size_t>(slot)].emplace_back(
@@ -177,18 +182,36 @@ ImageScale Loader::Impl::DrawScale(const PlannedBatch& planned, RandomStream* st
   return {between(step.low.width, step.high.width), between(step.low.height, step.high.height)};
 }
 
+Size Loader::Impl::Fit(Size image, const PlannedBatch& planned, ImageScale scale) const {
+  Size size = planner_->Resized(image, scale);
+  if (!options_.augment.changes_shape() || !options_.keep_ratio) return size;
+  Size largest = planner_->largest(planned.group, planned.scale);
+  double shrink = std::min({1.0, static_cast<double>(largest.width) / size.width,
+                            static_cast<double>(largest.height) / size.height});
+  return {std::clamp(static_cast<int>(size.width * shrink), 1, largest.width),
+          std::clamp(static_cast<int>(size.height * shrink), 1, largest.height)};
+}
+
 void Loader::Impl::Fill(int64_t index, int slot, int item) {
   thread_local Sample sample;  // keeps its memory from one image to the next
   const PlannedBatch& planned = plan_.batches[static_cast<size_t>(index)];
-  int image = ReadItem(planned, slot, item, &sample);
-  Size size{sample.image.width, sample.image.height};
-  CollectBoxes(*dataset_, image, size, options_.min_box_side, &sample);
+  int image = plan_.order[static_cast<size_t>(planned.first + item)];
+  image = ReadSample(image, planner_->group(planned.group), slot, item, &sample);
 
   RandomStream stream(options_.seed, RandomPurpose::kAugment, epoch_, static_cast<uint32_t>(image));
-  Size resized = planner_->Resized(size, DrawScale(planned, &stream));
+  ImageScale scale = DrawScale(planned, &stream);
   Mirror mirror;
   mirror.horizontal = stream.NextDouble() < options_.flip_ratio;
   mirror.vertical = stream.NextDouble() < options_.vertical_flip_ratio;
+  auto load_other = [&](RandomStream* s) {
+    Sample other;
+    ReadSample(images_[s->Below(static_cast<uint32_t>(images_.size()))], images_, slot, item,
+               &other);
+    return other;
+  };
+  Augment(options_.augment, planner_->largest(planned.group, planned.scale), load_other, &stream,
+          &sample);
+  Size resized = Fit({sample.image.width, sample.image.height}, planned, scale);
   Place(sample, image, resized, mirror, item, &slots_[static_cast<size_t>(slot)]);
 }
 
@@ -205,12 +228,15 @@ void Loader::Impl::Place(const Sample& sample, int image, Size resized, Mirror m
 
   double sx = static_cast<double>(resized.width) / width,
          sy = static_cast<double>(resized.height) / height;
+  const double w = resized.width, h = resized.height;
   auto put = [&](const SampleBox& box, float* to) {
-    double x1 = box.x1 * sx, x2 = box.x2 * sx, y1 = box.y1 * sy, y2 = box.y2 * sy;
-    to[0] = static_cast<float>(mirror.horizontal ? resized.width - x2 : x1);
-    to[1] = static_cast<float>(mirror.vertical ? resized.height - y2 : y1);
-    to[2] = static_cast<float>(mirror.horizontal ? resized.width - x1 : x2);
-    to[3] = static_cast<float>(mirror.vertical ? resized.height - y1 : y2);
+    // Rounding on the way may have left a box a hair outside.
+    double x1 = std::clamp(box.x1 * sx, 0.0, w), x2 = std::clamp(box.x2 * sx, 0.0, w);
+    double y1 = std::clamp(box.y1 * sy, 0.0, h), y2 = std::clamp(box.y2 * sy, 0.0, h);
+    to[0] = static_cast<float>(mirror.horizontal ? w - x2 : x1);
+    to[1] = static_cast<float>(mirror.vertical ? h - y2 : y1);
+    to[2] = static_cast<float>(mirror.horizontal ? w - x1 : x2);
+    to[3] = static_cast<float>(mirror.vertical ? h - y1 : y2);
   };
   for (size_t b = 0; b < sample.boxes.size(); ++b) {
     put(sample.boxes[b], &batch->boxes[(i * max_boxes_ + b) * 4]);
@@ -225,8 +251,8 @@ void Loader::Impl::Place(const Sample& sample, int image, Size resized, Mirror m
   batch->image_sizes[2 * i + 1] = resized.width;
   batch->scale_factors[2 * i] = static_cast<float>(sx);
   batch->scale_factors[2 * i + 1] = static_cast<float>(sy);
-  batch->original_sizes[2 * i] = height;
-  batch->original_sizes[2 * i + 1] = width;
+  batch->original_sizes[2 * i] = sizes_[static_cast<size_t>(image)].height;
+  batch->original_sizes[2 * i + 1] = sizes_[static_cast<size_t>(image)].width;
   batch->image_ids[i] = dataset_->images[static_cast<size_t>(image)].id;
   batch->image_indices[i] = image;
   batch->flips[i] = static_cast<uint8_t>((mirror.horizontal ? 1 : 0) | (mirror.vertical ? 2 : 0));

@@ -43,6 +43,10 @@ data:
     min_box_size: 1
     on_error: skip
     limit: 4
+    augment:
+      photometric: {hue: [-0.1, 0.1]}
+      mosaic: {probability: 0.25, fill: [1, 2, 3]}
+      min_iou_crop: {min_ious: [0.5], scale: [0.5, 0.9]}
   val:
     ann_file: DIR/instances_val.json
     img_prefix: DIR/images
@@ -65,6 +69,13 @@ data:
   CHECK(o.last_batch == LastBatch::kRepeat);
   CHECK(o.min_box_side == 1);
   CHECK(o.image_policy == Policy::kDrop);
+  CHECK(o.augment.photometric.probability == 0.5);
+  CHECK(o.augment.photometric.hue == std::array<double, 2>{-0.1, 0.1});
+  CHECK(o.augment.mosaic.probability == 0.25);
+  CHECK(o.augment.mosaic.fill == std::array<int, 3>{1, 2, 3});
+  CHECK(o.augment.min_iou_crop.max_scale == 0.9);
+  CHECK(o.augment.min_iou_crop.probability == 1);
+  CHECK(o.augment.mixup.probability == 0);
   CHECK(o.filter_empty_gt);
   CHECK(o.shuffle);
   CHECK(train->dataset().images.size() == 4);
@@ -98,6 +109,9 @@ TEST_CASE("a mistake in a data part is named with its place") {
   refused("size_divisor: 0", "1 .. 4096");
   refused("last_batch: half", "half");
   refused("policy: lax", "lax");
+  refused("augment: {expand: {ratio: [3, 2]}}", "not a range");
+  refused("augment: {mosaic: {fill: [1, 2]}}", "not a colour");
+  refused("augment: {mixup: {probability: 2}}", "0 .. 1");
   config::Resolved none =
       config::LoadText("data: {train: {ann_file: none.json, img_scale: [9, 9]}}", "test.yaml");
   CHECK_THROWS_WITH(OpenLoader(config::Reader(none.root), "train", 0),

@@ -14,22 +14,12 @@
 
 using namespace xp;
 using namespace xp::data;
+using data::test::ReadPpm;
 
 namespace {
 
 std::span<const uint8_t> Bytes(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
-RgbImage ReadPpm(const std::string& path) {
-  std::string text = ReadFile(path);
-  int width, height, skip;
-  REQUIRE(std::sscanf(text.c_str(), "P6 %d %d 255%n", &width, &height, &skip) == 2);
-  RgbImage image;
-  image.Reset(width, height);
-  REQUIRE(text.size() == static_cast<size_t>(skip) + 1 + image.pixels.size());
-  std::memcpy(image.pixels.data(), text.data() + skip + 1, image.pixels.size());
-  return image;
 }
 
 RgbImage Noise(int width, int height, uint32_t seed) {

@@ -339,3 +339,43 @@ TEST_CASE("the drawn set has these bytes on every machine") {
   CHECK(val.images.size() == 2);
   CHECK_THROWS_AS(DrawShapes(dir.path, {.images = 0}), Error);
 }
+
+TEST_CASE("augmented batches stay in their shapes and don't depend on workers") {
+  Drawn drawn;
+  LoaderOptions options = drawn.Options();
+  options.augment.mosaic.probability = 0.5;
+  options.augment.mixup.probability = 0.5;
+  options.augment.photometric.probability = 0.5;
+  options.augment.expand.probability = 0.5;
+  options.augment.min_iou_crop.probability = 0.5;
+  options.augment.random_crop.probability = 0.5;
+  for (bool keep_ratio : {true, false}) {
+    options.keep_ratio = keep_ratio;
+    options.workers = 1;
+    Loader one(drawn.set, options);
+    options.workers = 4;
+    Loader four(drawn.set, options);
+    CHECK(one.max_boxes() % 8 == 0);
+    for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+      CHECK(Epoch(&one, epoch) == Epoch(&four, epoch));
+      Batch b;
+      one.StartEpoch(epoch);
+      while (one.Next(&b)) {
+        Bucket shape{b.n, b.height, b.width};
+        CHECK(std::find(one.Buckets().begin(), one.Buckets().end(), shape) != one.Buckets().end());
+        for (int i = 0; i < b.n; ++i) {
+          CHECK(b.image_sizes[2 * i] <= b.height);
+          CHECK(b.image_sizes[2 * i + 1] <= b.width);
+          for (int k = 0; k < b.box_counts[i]; ++k) {
+            const float* box = &b.boxes[(i * b.max_boxes + k) * 4];
+            CHECK(box[0] >= 0);
+            CHECK(box[0] < box[2]);
+            CHECK(box[1] < box[3]);
+            CHECK(box[2] <= b.image_sizes[2 * i + 1] + 1e-3);
+            CHECK(box[3] <= b.image_sizes[2 * i] + 1e-3);
+          }
+        }
+      }
+    }
+  }
+}

@@ -3,11 +3,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 
 #include "exp/base/file.h"
+#include "exp/data/image.h"
 
 namespace xp::data::test {
 
@@ -30,6 +34,20 @@ struct TempDir {
 
 inline std::string Fixture(const std::string& name) {
   return std::string(EXP_SOURCE_DIR) + "/tests/data/fixtures/" + name;
+}
+
+// A binary PPM, as Pillow writes it.
+inline RgbImage ReadPpm(const std::string& path) {
+  std::string text = ReadFile(path);
+  int width = 0, height = 0, skip = 0;
+  if (std::sscanf(text.c_str(), "P6 %d %d 255%n", &width, &height, &skip) != 2)
+    throw std::runtime_error(path);
+  RgbImage image;
+  image.Reset(width, height);
+  if (text.size() != static_cast<size_t>(skip) + 1 + image.pixels.size())
+    throw std::runtime_error(path);
+  std::copy(text.begin() + skip + 1, text.end(), image.pixels.begin());
+  return image;
 }
 
 // The real data sets beside the repository; empty when they aren't there.

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "exp/data/augment.h"
 #include "exp/data/coco.h"
 #include "exp/data/resize.h"
 
@@ -23,7 +24,7 @@ struct Batch {
   int n = 0, height = 0, width = 0;  // the padded shape, one of Loader::Buckets()
   std::vector<uint8_t> images;  // [n, height, width, 3] RGB, zero right of and below each image
   std::vector<int32_t> image_sizes;     // [n, 2] height, width after the resize, without padding
-  std::vector<float> scale_factors;     // [n, 2] x, y: resized / original size
+  std::vector<float> scale_factors;     // [n, 2] x, y: resized size / size before the resize
   std::vector<int32_t> original_sizes;  // [n, 2] height, width
   std::vector<int64_t> image_ids;       // [n]
   std::vector<int32_t> image_indices;   // [n] into CocoDataset::images
@@ -73,6 +74,8 @@ struct LoaderOptions {
 
   double flip_ratio = 0;           // probability of a horizontal mirror
   double vertical_flip_ratio = 0;  // and of a vertical one
+  // Those that change an image's shape make it fit into its group's padded shape afterwards.
+  AugmentOptions augment;
 
   bool shuffle = true;
   bool aspect_grouping = true;

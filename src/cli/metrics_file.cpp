@@ -151,7 +151,9 @@ void MetricsFile::Line(const std::string& line) {
       object.contains("metrics") || object.contains("losses") || object.contains("weights_hash");
   if (has_epoch && (ended || !has_step) && (ended || !object.contains("checkpoint")))
     Epoch(object);
-  else if (object.size() > keys) Step(object);
+  else if (object.size() >
+           (object.contains("checkpoint") ? 1u : 0u) + (has_epoch ? 1u : 0u) + (has_step ? 1u : 0u))
+    Step(object);
   else if (has_step)
     step_ = IntegerOf(object, "step", step_);
   if (std::string path = TextOf(object, "checkpoint"); !path.empty()) AddCheckpoint(path);

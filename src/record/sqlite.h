@@ -17,7 +17,11 @@ namespace xp::record {
 // An error that SQLite reported, with its extended code: the writer retries some of them.
 class SqliteError : public Error {
  public:
-  SqliteError(int code, ErrorText text) : Error(ErrorKind::kJob, std::move(text)), code_(code) {}
+  SqliteError(int code, ErrorText text)
+      : Error((code & 0xff) == 26 /* SQLITE_NOTADB: another file was named */ ? ErrorKind::kUsage
+                                                                              : ErrorKind::kJob,
+              std::move(text)),
+        code_(code) {}
   int code() const { return code_; }
 
  private:

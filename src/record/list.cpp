@@ -129,8 +129,8 @@ Values Collect(const Database& db, const char* sql, const std::string& a, const 
 }
 
 Values ValuesOf(const Database& db, const std::string& name) {
-  if (name == "epoch") {
-    return Collect(db, "SELECT run, max(epoch) + (?1='') FROM live_epoch GROUP BY run", "x", "");
+  if (name == "epoch") {  // how many are done
+    return Collect(db, "SELECT run, max(epoch)+1 FROM live_epoch WHERE ?1='' GROUP BY run", "", "");
   }
   for (const char* kind : {"metric", "loss", "step", "gpu"}) {
     std::string prefix = std::string(kind) + '.';

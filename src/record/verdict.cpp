@@ -145,9 +145,21 @@ bool DifferIn(const std::string& kind, const Named& a, const Named& b, EpochVerd
   return false;
 }
 
+std::string Compared(const EpochRecord& a, const EpochRecord& b) {
+  std::string out;
+  auto add = [&](bool there, const std::string& what) {
+    if (there) out += (out.empty() ? "" : ", ") + what;
+  };
+  add(!a.losses.empty(), fmt::format("{} losses", a.losses.size()));
+  add(!a.metrics.empty() && !b.metrics.empty(), fmt::format("{} metrics", a.metrics.size()));
+  add(!a.weights_hash.empty(), "weights");
+  add(!a.optimizer_hash.empty(), "optimizer state");
+  return out;
+}
+
 // Losses first: they are what the weights were computed from.
 EpochVerdict CompareEpoch(const EpochRecord& a, const EpochRecord& b) {
-  EpochVerdict out{.epoch = a.epoch};
+  EpochVerdict out{.epoch = a.epoch, .compared = Compared(a, b)};
   if (DifferIn("loss", a.losses, b.losses, out)) return out;
   auto hashes = [&](const char* what, const std::string& x, const std::string& y) {
     if (x == y) return false;

@@ -25,6 +25,7 @@ struct EpochVerdict {
   std::string quantity;  // first that differs: "weights", "optimizer state", "loss loss_cls",
                          // "metric bbox_mAP"
   std::string before, after;
+  std::string compared;  // what both recorded: "2 losses, 3 metrics, weights, optimizer state"
 };
 
 struct StepVerdict {

@@ -1,0 +1,107 @@
+#include "exp/record/export.h"
+
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "catch.h"
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/record/maintain.h"
+#include "exp/record/reader.h"
+#include "exp/record/writer.h"
+#include "temporary.h"
+
+namespace fs = std::filesystem;
+using namespace xp::record;
+
+namespace {
+
+const double kOddNan = std::bit_cast<double>(uint64_t{0x7ff8dead00000001});
+
+std::string MakeRun(const fs::path& store) {
+  RunInfo info{
+      .name = "a 'quoted', name", .config_json = "{\"a\":1}", .environment_json = "{\"x\":2}"};
+  info.config = {{"a.b", "\"x,\\\"y\"", "c.yaml:1:1"}};
+  info.objects = {{"file", std::string("\x00\xff\x01", 3), ""}};
+  info.sources = {{"source", "a: 1\n", "c.yaml"}};
+  info.tags = {"t"};
+  RunWriter run(store, info);
+  run.Point("loss/a@b", 0, kOddNan);
+  run.Point("loss/a@b", 1, -0.0);
+  run.Point("loss/a@b", 2, HUGE_VAL);
+  run.Point("loss", 0, int64_t{INT64_MAX});
+  run.Point("text", 0, JsonText{"\"NaN, \\\"quoted\\\"\""});
+  EpochRow row{.epoch = 0, .step = 3, .weights_hash = "w"};
+  row.metrics = {{"bbox_mAP", 0.125}};
+  run.Epoch(row);
+  run.Checkpoint({"/x/c.pth", "hash", 0, 3, 5});
+  run.Warning("code", "text", 1);
+  run.End(EndState::kFinished);
+  return run.id();
+}
+
+uint64_t Length(const std::string& bytes, size_t at) {
+  uint64_t v = 0;
+  for (int i = 7; i >= 0; --i)
+    v = v << 8 | static_cast<unsigned char>(bytes[at + static_cast<size_t>(i)]);
+  return v;
+}
+
+}  // namespace
+
+TEST_CASE("an exported run comes back bit for bit") {
+  TemporaryFolder t;
+  std::string id = MakeRun(t.path / "a");
+  Store a = Store::Open(t.path / "a"), b = Store::OpenOrCreate(t.path / "b");
+  MakeRun(t.path / "b");  // so that numbers differ
+  std::string text = ExportJson(a, 1).dump();
+  CHECK(ImportJson(b, nlohmann::json::parse(text)) == id);
+  CHECK_THROWS_WITH(ImportJson(b, nlohmann::json::parse(text)), ContainsSubstring("already"));
+  int64_t seq = ResolveRun(b, id);
+  CHECK(ExportJson(b, seq)["curves"] == ExportJson(a, 1)["curves"]);
+  std::vector<CurvePoint> points = LoadCurve(b, seq, "loss/a@b");
+  REQUIRE(points.size() == 3);
+  CHECK(SameBits(points[0].value, Value(kOddNan)));
+  CHECK(SameBits(points[1].value, Value(-0.0)));
+  CHECK(SameBits(points[2].value, Value(HUGE_VAL)));
+  Run run = LoadRun(b, seq);
+  CHECK(run.state == "finished");
+  CHECK(run.epochs.at(0).weights_hash == "w");
+  CHECK(run.checkpoints.size() == 1);
+  CHECK(run.config.at(0).value == "\"x,\\\"y\"");
+  CHECK(LoadObject(b, run.sources.at(0).second) == "a: 1\n");
+  CHECK(VerifyStore(b, false).problems.empty());
+}
+
+TEST_CASE("CSV, TensorBoard and MLflow files hold the numbers") {
+  TemporaryFolder t;
+  std::string id = MakeRun(t.path / "a");
+  Store store = Store::Open(t.path / "a");
+  ExportCsv(store, 1, t.path / "csv");
+  std::string curves = xp::ReadFile(t.path / "csv" / "curves.csv");
+  CHECK_THAT(curves, ContainsSubstring("loss/a@b,0,1,"));
+  CHECK_THAT(curves, ContainsSubstring(",NaN\r\n"));
+  CHECK_THAT(curves, ContainsSubstring(",9223372036854775807\r\n"));
+  CHECK_THAT(xp::ReadFile(t.path / "csv" / "epochs.csv"),
+             ContainsSubstring("0,3,metric,bbox_mAP,0.125"));
+  CHECK_THAT(xp::ReadFile(t.path / "csv" / "config.csv"),
+             ContainsSubstring("a.b,\"\"\"x,\\\"\"y\"\"\",c.yaml:1:1"));
+  ExportTensorBoard(store, 1, t.path / "tb");
+  std::string events = xp::ReadFile(fs::directory_iterator(t.path / "tb")->path());
+  int records = 0;
+  size_t at = 0;
+  while (at + 12 <= events.size()) {
+    at += 16 + Length(events, at);
+    ++records;
+  }
+  CHECK(at == events.size());
+  CHECK(records == 1 + 4 + 1);  // the version, four scalars, one metric; the text is none
+  CHECK(events.find("brain.Event:2") != std::string::npos);
+  ExportMlflow(store, 1, t.path / "ml");
+  fs::path root = t.path / "ml" / "0" / id;
+  CHECK_THAT(xp::ReadFile(root / "meta.yaml"), ContainsSubstring("status: 3"));
+  CHECK_THAT(xp::ReadFile(root / "metrics" / "bbox_mAP"), ContainsSubstring(" 0.125 3\n"));
+  CHECK(fs::exists(root / "metrics" / "loss"));
+  CHECK(fs::exists(root / "params" / "a.b"));
+}

@@ -62,7 +62,7 @@ CheckpointEvent WriteRunCheckpoint(const fs::path& work_dir, const CheckpointInf
   if (setup.background_last) saved.metadata["exp.background"] = "last";  // weight_names.h
   e.hash = SaveCheckpoint(path, saved, views);
   e.path = path.string();
-  e.epoch = info.epoch;
+  e.epoch = info.batch > 0 ? info.epoch : info.epoch - 1;
   e.step = info.step;
   e.bytes = fs::file_size(path, error);
   return e;

@@ -56,7 +56,7 @@ struct EpochEvent {
 struct CheckpointEvent {
   std::string path;
   Hash128 hash;  // of the file's content
-  int epoch = 0;
+  int epoch = 0;  // 0-based: the one just ended, or the one under way when it was interrupted
   int64_t step = 0;
   uint64_t bytes = 0;
 };

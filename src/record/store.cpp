@@ -57,11 +57,13 @@ void Configure(Database& db) {
 }
 
 std::unique_ptr<Database> OpenWritable(const fs::path& folder) {
+  // Even looking at the version counts as a reader, and with one the switch to WAL fails at once,
+  // whatever the busy handler says: so nobody looks while somebody else creates the store.
+  FolderLock lock(folder);
   auto db = std::make_unique<Database>(folder / "exp.db", Database::Mode::kReadWrite);
   int newest = static_cast<int>(EmbeddedMigrations().size());
   CheckVersion(*db, newest);
   if (SchemaVersion(*db) < newest) {
-    FolderLock lock(folder);
     if (SchemaVersion(*db) == 0) db->Exec("PRAGMA auto_vacuum=INCREMENTAL");
     db->Exec("PRAGMA journal_mode=WAL");
     Migrate(*db, EmbeddedMigrations());

@@ -47,14 +47,18 @@ const dnnl::engine& CpuEngine() {
   return engine;
 }
 
+// oneDNN 3.4 and later can be held to repeatable results; on CPUs earlier ones repeat anyway.
+template <typename Attr>
+void MakeRepeatable(Attr& attr) {
+  if constexpr (requires { attr.set_deterministic(true); }) attr.set_deterministic(true);
+}
+
 // fp32 means fp32, whatever ONEDNN_DEFAULT_FPMATH_MODE says.
 dnnl::primitive_attr BaseAttr() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attr.set_fpmath_mode(dnnl::fpmath_mode::strict);
-#if DNNL_VERSION_MAJOR > 3 || (DNNL_VERSION_MAJOR == 3 && DNNL_VERSION_MINOR >= 4)
-  attr.set_deterministic(true);
-#endif
+  MakeRepeatable(attr);
   return attr;
 }
 

@@ -3,6 +3,7 @@
 // number of threads.
 //
 //   exp_cpu_bench [resnet18|resnet50|resnext50|frcnn18] [batch] [height] [width] [threads] [runs]
+//                 [f32|bf16|f16]
 //
 // Each operation's time is its best of `runs`, so that a busy machine disturbs less.
 #include <fmt/format.h>
@@ -162,12 +163,14 @@ int Main(int argc, char** argv) {
   const xp::models::BatchShape shape{arg(2, 4), arg(3, 160), arg(4, 160), 8};
   const int threads = arg(5, 2), runs = std::max(1, arg(6, 10));
   const auto backend = CreateCpuBackend(threads);
+  const std::string type = argc > 7 ? argv[7] : "f32";
+  const DType compute = type == "bf16" ? DType::kBF16 : type == "f16" ? DType::kF16 : DType::kF32;
   auto layout = std::make_shared<ParamLayout>();
-  Graph g(layout);
+  Graph g(layout, compute);
   MakeModel(name)->BuildTraining(g, shape);
   RunPasses(g, {});
   AppendBackward(g);
-  ParamBuffers params(*backend, layout, DType::kF32, true, 0, false);
+  ParamBuffers params(*backend, layout, compute, true, 0, false);
   std::vector<float> values(static_cast<size_t>(layout->param_elements()));
   InitializeParams(*layout, 1, values.data());
   params.Write(Storage::kParam, values);

@@ -22,7 +22,7 @@ namespace xp::graph {
 
 // The CPU with two threads, and the first CUDA device when there is one.
 std::vector<Backend*> TestBackends();
-// Compute types that a backend is tested with: f32, and on CUDA bf16 and f16 too.
+// Compute types that a backend is tested with.
 std::vector<DType> TestTypes(const Backend& backend);
 
 class OpRunner {

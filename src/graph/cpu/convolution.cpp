@@ -1,5 +1,7 @@
 // Convolution and its gradients: oneDNN does the work (onednn.h); the bias gradient is a sum over
 // rows of our own.
+#include <utility>
+
 #include "src/graph/cpu/channel_sums.h"
 #include "src/graph/cpu/kernel.h"
 #include "src/graph/cpu/onednn.h"
@@ -26,13 +28,13 @@ ConvProblem Describe(const Op& op, const Tensor& x, const Tensor& w, const Tenso
   p.pad = attrs.pad;
   p.dilation = attrs.dilation;
   p.groups = attrs.groups;
+  p.type = x.dtype;
   return p;
 }
 
 class Convolution : public Kernel {
  public:
-  Convolution(const Context& context, const ConvProblem& problem, Direction direction)
-      : bias_(problem.bias), op_(MakeConvolution(problem, direction, context.threads)) {}
+  Convolution(bool bias, std::unique_ptr<OnednnOp> op) : bias_(bias), op_(std::move(op)) {}
 
   size_t WorkspaceBytes() const override { return op_->WorkspaceBytes(); }
   void Run(const KernelArgs& args) override {
@@ -44,6 +46,13 @@ class Convolution : public Kernel {
   bool bias_;
   std::unique_ptr<OnednnOp> op_;
 };
+
+std::unique_ptr<Kernel> Make(const Context& context, const ConvProblem& problem,
+                             Direction direction) {
+  auto op = MakeConvolution(problem, direction, context.threads);
+  if (op == nullptr) return nullptr;
+  return std::make_unique<Convolution>(problem.bias, std::move(op));
+}
 
 class BiasGrad : public Kernel {
  public:
@@ -74,15 +83,15 @@ std::unique_ptr<Kernel> MakeConv2d(const Context& context, const Graph& g, const
   ConvProblem p = Describe(op, InputOf(g, op, 0), InputOf(g, op, 1), OutputOf(g, op, 0));
   p.bias = HasInput(op, 2);
   p.relu = std::get<ConvAttrs>(op.attrs).relu;
-  return std::make_unique<Convolution>(context, p, Direction::kForward);
+  return Make(context, p, Direction::kForward);
 }
 std::unique_ptr<Kernel> MakeConv2dDgrad(const Context& context, const Graph& g, const Op& op) {
   const ConvProblem p = Describe(op, OutputOf(g, op, 0), InputOf(g, op, 1), InputOf(g, op, 0));
-  return std::make_unique<Convolution>(context, p, Direction::kDataGrad);
+  return Make(context, p, Direction::kDataGrad);
 }
 std::unique_ptr<Kernel> MakeConv2dWgrad(const Context& context, const Graph& g, const Op& op) {
   const ConvProblem p = Describe(op, InputOf(g, op, 0), OutputOf(g, op, 0), InputOf(g, op, 1));
-  return std::make_unique<Convolution>(context, p, Direction::kWeightGrad);
+  return Make(context, p, Direction::kWeightGrad);
 }
 std::unique_ptr<Kernel> MakeBiasGrad(const Context& context, const Graph& g, const Op& op) {
   return std::make_unique<BiasGrad>(context, g, op);

@@ -1,4 +1,6 @@
 // Fully connected layers: oneDNN's matrix products (onednn.h).
+#include <utility>
+
 #include "src/graph/cpu/kernel.h"
 #include "src/graph/cpu/onednn.h"
 #include "src/graph/cpu/shapes.h"
@@ -12,13 +14,13 @@ LinearProblem Describe(const Tensor& w, const Tensor& rows) {
   p.rows = rows.shape.at(0);
   p.out_features = w.shape.at(0);
   p.in_features = w.shape.at(1);
+  p.type = w.dtype;
   return p;
 }
 
 class Linear : public Kernel {
  public:
-  Linear(const Context& context, const LinearProblem& problem, Direction direction)
-      : bias_(problem.bias), op_(MakeProduct(problem, direction, context.threads)) {}
+  Linear(bool bias, std::unique_ptr<OnednnOp> op) : bias_(bias), op_(std::move(op)) {}
 
   size_t WorkspaceBytes() const override { return op_->WorkspaceBytes(); }
   void Run(const KernelArgs& args) override {
@@ -31,21 +33,26 @@ class Linear : public Kernel {
   std::unique_ptr<OnednnOp> op_;
 };
 
+std::unique_ptr<Kernel> Make(const Context& context, const LinearProblem& problem,
+                             Direction direction) {
+  auto op = MakeProduct(problem, direction, context.threads);
+  if (op == nullptr) return nullptr;
+  return std::make_unique<Linear>(problem.bias, std::move(op));
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> MakeLinear(const Context& context, const Graph& g, const Op& op) {
   LinearProblem p = Describe(InputOf(g, op, 1), InputOf(g, op, 0));
   p.bias = HasInput(op, 2);
   if (const auto* attrs = std::get_if<ReluAttrs>(&op.attrs)) p.relu = attrs->relu;
-  return std::make_unique<Linear>(context, p, Direction::kForward);
+  return Make(context, p, Direction::kForward);
 }
 std::unique_ptr<Kernel> MakeLinearDgrad(const Context& context, const Graph& g, const Op& op) {
-  return std::make_unique<Linear>(context, Describe(InputOf(g, op, 1), InputOf(g, op, 0)),
-                                  Direction::kDataGrad);
+  return Make(context, Describe(InputOf(g, op, 1), InputOf(g, op, 0)), Direction::kDataGrad);
 }
 std::unique_ptr<Kernel> MakeLinearWgrad(const Context& context, const Graph& g, const Op& op) {
-  return std::make_unique<Linear>(context, Describe(OutputOf(g, op, 0), InputOf(g, op, 0)),
-                                  Direction::kWeightGrad);
+  return Make(context, Describe(OutputOf(g, op, 0), InputOf(g, op, 0)), Direction::kWeightGrad);
 }
 
 }  // namespace xp::graph::cpu

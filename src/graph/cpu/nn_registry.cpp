@@ -21,6 +21,7 @@ Factory FindNnFactory(OpType type) {
     case OpType::kSigmoidGrad:
       return MakeSigmoidGrad;
     case OpType::kCast:
+    case OpType::kCastParams:
       return MakeCast;
     case OpType::kConv2d:
       return MakeConv2d;

@@ -22,6 +22,11 @@ using Dims = memory::dims;
 constexpr size_t kAlignment = 64;
 constexpr auto kF32 = memory::data_type::f32;
 
+memory::data_type TypeOf(DType type) {
+  if (type == DType::kBF16) return memory::data_type::bf16;
+  return type == DType::kF16 ? memory::data_type::f16 : kF32;
+}
+
 // oneDNN takes the number of threads from OpenMP's setting for the calling thread, both when it
 // decides how to split work and when it runs.
 class ThreadScope {
@@ -226,8 +231,9 @@ ConvDescs DescribeConv(const ConvProblem& p) {
                 (p.out_width - 1) * p.stride[1] + (p.kernel_width - 1) * p.dilation[1] + 1 -
                     p.width - p.pad[1]};
   const auto nhwc = memory::format_tag::nhwc;
-  d.x = memory::desc({p.batch, p.in_channels, p.height, p.width}, kF32, nhwc);
-  d.y = memory::desc({p.batch, p.out_channels, p.out_height, p.out_width}, kF32, nhwc);
+  const auto type = TypeOf(p.type);
+  d.x = memory::desc({p.batch, p.in_channels, p.height, p.width}, type, nhwc);
+  d.y = memory::desc({p.batch, p.out_channels, p.out_height, p.out_width}, type, nhwc);
   const int64_t o = p.out_channels / p.groups, i = p.in_channels / p.groups;
   const int64_t kh = p.kernel_height, kw = p.kernel_width;
   Dims dims{o, i, kh, kw}, strides{kh * kw * i, 1, kw * i, i};  // ohwi
@@ -235,8 +241,8 @@ ConvDescs DescribeConv(const ConvProblem& p) {
     dims.insert(dims.begin(), p.groups);
     strides.insert(strides.begin(), o * kh * kw * i);
   }
-  d.w = memory::desc(dims, kF32, strides);
-  d.w_any = memory::desc(dims, kF32, memory::format_tag::any);
+  d.w = memory::desc(dims, type, strides);
+  d.w_any = memory::desc(dims, type, memory::format_tag::any);
   if (p.bias) d.bias = memory::desc({p.out_channels}, kF32, memory::format_tag::x);
   return d;
 }
@@ -315,9 +321,9 @@ Plan PlanConvWeightGrad(const ConvDescs& d) {
 // blocked; reordering 50 MB costs as much as the product itself when there are few rows.
 
 // A matrix that is stored by rows, or the transpose of one.
-memory::desc Matrix(int64_t rows, int64_t columns, bool transposed) {
+memory::desc Matrix(DType type, int64_t rows, int64_t columns, bool transposed = false) {
   const Dims strides = transposed ? Dims{1, rows} : Dims{columns, 1};
-  return {{rows, columns}, kF32, strides};
+  return {{rows, columns}, TypeOf(type), strides};
 }
 
 // result [m, n] = a [m, k] b [k, n] (+ bias [n]).
@@ -345,31 +351,40 @@ Plan PlanProduct(const Plan::Operand& a, const Plan::Operand& b, const memory::d
 
 Plan PlanLinear(const LinearProblem& p, Direction direction) {
   const auto operand = [](int arg, const memory::desc& d) { return Plan::Operand{arg, d, d}; };
-  const memory::desc x = Matrix(p.rows, p.in_features, false);
-  const memory::desc w = Matrix(p.out_features, p.in_features, false);
-  const memory::desc y = Matrix(p.rows, p.out_features, false);
+  const memory::desc x = Matrix(p.type, p.rows, p.in_features);
+  const memory::desc w = Matrix(p.type, p.out_features, p.in_features);
+  const memory::desc y = Matrix(p.type, p.rows, p.out_features);
   if (direction == Direction::kDataGrad) {
     return PlanProduct(operand(DNNL_ARG_SRC, y), operand(DNNL_ARG_WEIGHTS, w), x, {}, false);
   }
   if (direction == Direction::kWeightGrad) {  // dw = transpose(dy) x
-    const auto dy = operand(DNNL_ARG_SRC, Matrix(p.out_features, p.rows, true));
+    const auto dy = operand(DNNL_ARG_SRC, Matrix(p.type, p.out_features, p.rows, true));
     Plan plan = PlanProduct(dy, operand(DNNL_ARG_WEIGHTS, x), w, {}, false);
     std::swap(plan.a, plan.b);  // the caller gives x first
     return plan;
   }
   std::optional<memory::desc> bias;
   if (p.bias) bias = memory::desc({1, p.out_features}, kF32, memory::format_tag::ab);
-  const auto w_transposed = operand(DNNL_ARG_WEIGHTS, Matrix(p.in_features, p.out_features, true));
+  const auto w_transposed =
+      operand(DNNL_ARG_WEIGHTS, Matrix(p.type, p.in_features, p.out_features, true));
   return PlanProduct(operand(DNNL_ARG_SRC, x), w_transposed, y, bias, p.relu);
 }
 
-// `plan()` may throw dnnl::error: say which problem oneDNN refused.
+// oneDNN's plain loops, a hundred times slower than its other code.
+bool IsReference(const std::string& implementation) {
+  return implementation.starts_with("ref") || implementation.starts_with("simple");
+}
+
 template <typename MakePlan>
-std::unique_ptr<OnednnOp> Build(const std::string& what, int threads, const MakePlan& plan) {
+std::unique_ptr<OnednnOp> Build(const std::string& what, DType type, int threads,
+                                const MakePlan& make_plan) {
   try {
     const ThreadScope scope(threads);
-    return std::make_unique<PlannedOp>(plan(), threads);
+    const Plan plan = make_plan();
+    if (type != DType::kF32 && IsReference(plan.implementation)) return nullptr;
+    return std::make_unique<PlannedOp>(plan, threads);
   } catch (const dnnl::error& e) {
+    if (type != DType::kF32) return nullptr;
     throw JobError({.what = "oneDNN " + std::to_string(DNNL_VERSION_MAJOR) + "." +
                             std::to_string(DNNL_VERSION_MINOR) + " refuses " + what + ": " +
                             e.what(),
@@ -396,9 +411,9 @@ std::unique_ptr<OnednnOp> MakeConvolution(const ConvProblem& p, Direction direct
     const int64_t result = direction == Direction::kForward    ? y
                            : direction == Direction::kDataGrad ? x
                                                                : w;
-    return std::make_unique<EmptyOp>(static_cast<size_t>(result) * sizeof(float));
+    return std::make_unique<EmptyOp>(static_cast<size_t>(result) * DTypeSize(p.type));
   }
-  return Build(Text(p), threads, [&] {
+  return Build(Text(p), p.type, threads, [&] {
     const ConvDescs d = DescribeConv(p);
     if (direction == Direction::kDataGrad) return PlanConvDataGrad(d);
     if (direction == Direction::kWeightGrad) return PlanConvWeightGrad(d);
@@ -413,12 +428,12 @@ std::unique_ptr<OnednnOp> MakeProduct(const LinearProblem& p, Direction directio
     const int64_t result = direction == Direction::kForward    ? y
                            : direction == Direction::kDataGrad ? x
                                                                : w;
-    return std::make_unique<EmptyOp>(static_cast<size_t>(result) * sizeof(float));
+    return std::make_unique<EmptyOp>(static_cast<size_t>(result) * DTypeSize(p.type));
   }
   const std::string text =
       "a product of [" + std::to_string(p.rows) + ", " + std::to_string(p.in_features) + "] and [" +
       std::to_string(p.out_features) + ", " + std::to_string(p.in_features) + "]";
-  return Build(text, threads, [&] { return PlanLinear(p, direction); });
+  return Build(text, p.type, threads, [&] { return PlanLinear(p, direction); });
 }
 
 }  // namespace xp::graph::cpu

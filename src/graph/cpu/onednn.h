@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "exp/graph/tensor.h"
+
 namespace xp::graph::cpu {
 
 enum class Direction { kForward, kDataGrad, kWeightGrad };
@@ -24,11 +26,13 @@ struct ConvProblem {
   std::array<int, 2> stride{1, 1}, pad{0, 0}, dilation{1, 1};  // y, x; dilation 1 is dense
   int groups = 1;
   bool bias = false, relu = false;  // forward only
+  DType type = DType::kF32;         // of maps and weights; the bias is always f32
 };
 
 struct LinearProblem {
   int64_t rows = 0, in_features = 0, out_features = 0;
   bool bias = false, relu = false;  // forward only
+  DType type = DType::kF32;
 };
 
 class OnednnOp {
@@ -43,6 +47,8 @@ class OnednnOp {
   virtual const char* Implementation() const = 0;
 };
 
+// Null when this machine or this oneDNN has no fast code for the problem in its 16-bit type; in f32
+// a problem that oneDNN refuses is a JobError.
 std::unique_ptr<OnednnOp> MakeConvolution(const ConvProblem& problem, Direction direction,
                                           int threads);
 std::unique_ptr<OnednnOp> MakeProduct(const LinearProblem& problem, Direction direction,

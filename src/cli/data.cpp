@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "exp/data/audit.h"
 #include "exp/data/coco.h"
 #include "exp/data/from_config.h"
+#include "exp/data/preview.h"
 #include "exp/data/shapes.h"
 #include "src/cli/command.h"
 
@@ -132,12 +134,50 @@ void AddCheck(CLI::App& parent, Context* context) {
   app->callback([flags, context] { RunCheck(*flags, context); });
 }
 
+struct PreviewFlags {
+  std::string config, out, part = "train";
+  std::vector<std::string> set;
+  int images = 16;
+  uint32_t epoch = 0;
+  uint64_t seed = 0;
+};
+
+void RunPreview(const PreviewFlags& flags, bool seed_given) {
+  config::Resolved resolved = config::Load(flags.config, flags.set);
+  config::Reader reader(resolved.root);
+  uint64_t seed = seed_given ? flags.seed : static_cast<uint64_t>(reader.Int("seed", 0));
+  std::unique_ptr<data::Loader> loader = data::OpenLoader(reader, flags.part, seed);
+  WriteFileAtomic(flags.out, data::PreviewHtml(loader.get(), flags.images, flags.epoch));
+  fmt::print("wrote {} images of data.{} into {}\n",
+             std::min<int64_t>(flags.images, loader->images()), flags.part, flags.out);
+}
+
+void AddPreview(CLI::App& parent) {
+  auto flags = std::make_shared<PreviewFlags>();
+  CLI::App* app = parent.add_subcommand(
+      "preview", "one HTML page of what the network sees: augmented images and their boxes");
+  app->add_option("CONFIG", flags->config, "the config")->required();
+  app->add_option("--out", flags->out, "the page to write")->required();
+  app->add_option("--part", flags->part, "which part")
+      ->check(CLI::IsMember({"train", "val", "test"}))
+      ->capture_default_str();
+  app->add_option("--images", flags->images, "how many")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  app->add_option("--epoch", flags->epoch, "of which epoch, from 0")->capture_default_str();
+  CLI::Option* seed = app->add_option("--seed", flags->seed, "default: the config's");
+  app->add_option("--set", flags->set, "change the config, K=V")->expected(1)->take_all();
+  app->footer("example: exp data preview configs/quickstart.yaml --out preview.html --images 24");
+  app->callback([flags, seed] { RunPreview(*flags, seed->count() > 0); });
+}
+
 }  // namespace
 
 void AddDataCommand(CLI::App& app, Context& context) {
   CLI::App* data = app.add_subcommand("data", "draw, audit and preview data sets");
   data->require_subcommand(1);
   AddCheck(*data, &context);
+  AddPreview(*data);
   AddShapes(*data);
 }
 

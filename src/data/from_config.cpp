@@ -146,6 +146,11 @@ AugmentOptions ReadAugment(const Reader& part) {
   return o;
 }
 
+Policy ReadImagePolicy(const Reader& part) {
+  return part.Choice("on_error", {"error", "skip"}, "error") == "error" ? Policy::kStrict
+                                                                        : Policy::kDrop;
+}
+
 LastBatch ReadLastBatch(const Reader& part) {
   std::string text = part.Choice("last_batch", {"smaller", "drop", "repeat"}, "smaller");
   return text == "smaller" ? LastBatch::kSmaller
@@ -187,8 +192,7 @@ LoaderOptions ReadLoaderOptions(const Reader& config, const std::string& name, u
   o.filter_empty_gt = part.Bool("filter_empty_gt", train);
   o.min_image_side = ReadInt(part, "min_size", 0, 0, 65535);
   o.min_box_side = part.Double("min_box_size", 0.0);
-  o.image_policy = part.Choice("on_error", {"error", "skip"}, "error") == "error" ? Policy::kStrict
-                                                                                  : Policy::kDrop;
+  o.image_policy = ReadImagePolicy(part);
   return o;
 }
 
@@ -238,6 +242,34 @@ std::unique_ptr<Loader> OpenLoader(const Reader& config, const std::string& part
   LoaderOptions options = ReadLoaderOptions(config, part, seed);
   return std::make_unique<Loader>(std::make_shared<CocoDataset>(OpenDataset(config, part)),
                                   std::move(options));
+}
+
+std::unique_ptr<ClassLoader> OpenClassLoader(const Reader& config, const std::string& name,
+                                             uint64_t seed) {
+  Reader data = config.Child("data"), part = Part(config, name);
+  part.Choice("type", {"ImageFolder"});
+  ClassLoaderOptions o;
+  o.train = name == "train";
+  o.seed = seed;
+  o.samples_per_gpu = ReadInt(data, "samples_per_gpu", 32, 1, 65536);
+  o.workers = std::max(1, ReadInt(data, "workers_per_gpu", 2, 0, 1024));
+  o.prefetch = ReadInt(data, "prefetch", 3, 1, 1024);
+  o.size = ReadInt(part, "crop_size", 224, 1, 8192);
+  o.resize = ReadInt(part, "resize", std::max(256, o.size * 8 / 7), o.size, 8192);
+  ReadRange(part, "crop_scale", 1e-6, 1, &o.scale);
+  ReadRange(part, "crop_ratio", 0.05, 20, &o.ratio);
+  o.flip_ratio = ReadRatio(part, "flip_ratio", 0.5);
+  o.fast_decode = part.Bool("fast_decode", true);
+  o.last_batch = ReadLastBatch(part);
+  o.image_policy = ReadImagePolicy(part);
+  if (part.Has("augment.photometric")) {
+    ReadPhotometric(part.Child("augment.photometric"), &o.photometric);
+  }
+  std::vector<std::string> classes = ReadClasses(part);
+  std::string root = part.String("img_prefix");
+  ImageList list = part.Has("ann_file") ? ReadImageList(part.String("ann_file"), root, classes)
+                                        : ListImageFolder(root, classes);
+  return std::make_unique<ClassLoader>(std::make_shared<ImageList>(std::move(list)), std::move(o));
 }
 
 }  // namespace xp::data

@@ -135,10 +135,49 @@ void CmykRow(const uint8_t* in, int width, uint8_t* out) {
   }
 }
 
+// What to decode. With a region, the scale is chosen and `placed` says what came out.
+struct Wanted {
+  int scale = 8;
+  const JpegRegion* region = nullptr;
+  int min_width = 1, min_height = 1;
+  DecodedRegion* placed = nullptr;
+};
+
+// The smallest scale that libjpeg has fast code for at which the region keeps the size asked for.
+int ChooseScale(const Wanted& wanted) {
+  if (wanted.region == nullptr) return wanted.scale;
+  for (int scale : {1, 2, 4}) {
+    if (wanted.region->width * scale / 8 >= wanted.min_width &&
+        wanted.region->height * scale / 8 >= wanted.min_height) {
+      return scale;
+    }
+  }
+  return 8;
+}
+
+// Narrows the output to the region and skips the rows above it; returns the rows to read. Chroma is
+// interpolated between neighbours, hence a margin.
+int NarrowToRegion(jpeg_decompress_struct* info, const Wanted& wanted) {
+  constexpr int kMargin = 2;
+  const JpegRegion& r = *wanted.region;
+  int scale = static_cast<int>(info->scale_num);
+  int width = static_cast<int>(info->output_width), height = static_cast<int>(info->output_height);
+  int x1 = std::clamp(r.x * scale / 8 - kMargin, 0, width - 1);
+  int y1 = std::clamp(r.y * scale / 8 - kMargin, 0, height - 1);
+  int x2 = std::clamp(((r.x + r.width) * scale + 7) / 8 + kMargin, x1 + 1, width);
+  int y2 = std::clamp(((r.y + r.height) * scale + 7) / 8 + kMargin, y1 + 1, height);
+  JDIMENSION offset = static_cast<JDIMENSION>(x1), count = static_cast<JDIMENSION>(x2 - x1);
+  if (x1 > 0 || x2 < width) jpeg_crop_scanline(info, &offset, &count);
+  if (y1 > 0) jpeg_skip_scanlines(info, static_cast<JDIMENSION>(y1));
+  *wanted.placed = {scale, static_cast<int>(offset), y1};
+  return y2 - y1;
+}
+
 // The part of decoding that libjpeg may jump out of. Returns false with context->message set.
-// `out` and `row` are sized through plain pointers taken inside, so no destructor is jumped over.
+// Objects with destructors live in the callers, so none is jumped over.
 bool DecodePixels(jpeg_decompress_struct* info, Context* context, std::span<const uint8_t> bytes,
-                  int scale, JpegInfo* header, RgbImage* out, std::vector<uint8_t>* row) {
+                  const Wanted& wanted, JpegInfo* header, RgbImage* out,
+                  std::vector<uint8_t>* row) {
   if (setjmp(context->jump) != 0) return false;
   Open(info, context, bytes);
   FillInfo(*info, header);
@@ -146,16 +185,17 @@ bool DecodePixels(jpeg_decompress_struct* info, Context* context, std::span<cons
   info->out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
   info->dct_method = JDCT_ISLOW;
   info->do_fancy_upsampling = TRUE;
-  info->scale_num = static_cast<unsigned>(scale);
+  info->scale_num = static_cast<unsigned>(ChooseScale(wanted));
   info->scale_denom = 8;
   jpeg_start_decompress(info);
-  out->Reset(static_cast<int>(info->output_width), static_cast<int>(info->output_height));
+  int rows = wanted.region == nullptr ? static_cast<int>(info->output_height)
+                                      : NarrowToRegion(info, wanted);
+  out->Reset(static_cast<int>(info->output_width), rows);
   if (cmyk) row->resize(static_cast<size_t>(out->width) * 4);
-  while (info->output_scanline < info->output_height) {
-    uint8_t* target = out->Row(static_cast<int>(info->output_scanline));
-    JSAMPROW line = cmyk ? row->data() : target;
+  for (int y = 0; y < rows; ++y) {
+    JSAMPROW line = cmyk ? row->data() : out->Row(y);
     jpeg_read_scanlines(info, &line, 1);
-    if (cmyk) CmykRow(row->data(), out->width, target);
+    if (cmyk) CmykRow(row->data(), out->width, out->Row(y));
   }
   // A baseline file without its last marker has all its pixels; a progressive one may lack whole
   // scans.
@@ -230,9 +270,27 @@ void DecodeJpeg(std::span<const uint8_t> bytes, const std::string& name,
   Destroy destroy{&info};
   JpegInfo header;
   std::vector<uint8_t> row;
-  int scale = std::clamp(options.scale, 1, 8);
-  if (!DecodePixels(&info, &context, bytes, scale, &header, out, &row)) Throw(context, bytes, name);
+  Wanted wanted;
+  wanted.scale = std::clamp(options.scale, 1, 8);
+  if (!DecodePixels(&info, &context, bytes, wanted, &header, out, &row))
+    Throw(context, bytes, name);
   if (options.apply_orientation) ApplyOrientation(header.orientation, out);
+}
+
+DecodedRegion DecodeJpegRegion(std::span<const uint8_t> bytes, const std::string& name,
+                               const JpegRegion& region, int min_width, int min_height,
+                               RgbImage* out) {
+  jpeg_decompress_struct info;
+  Context context;
+  SetUp(&info, &context);
+  Destroy destroy{&info};
+  JpegInfo header;
+  std::vector<uint8_t> row;
+  DecodedRegion placed;
+  Wanted wanted{8, &region, min_width, min_height, &placed};
+  if (!DecodePixels(&info, &context, bytes, wanted, &header, out, &row))
+    Throw(context, bytes, name);
+  return placed;
 }
 
 RgbImage ReadJpeg(const std::string& path, const JpegDecodeOptions& options) {

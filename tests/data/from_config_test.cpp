@@ -117,3 +117,31 @@ TEST_CASE("a mistake in a data part is named with its place") {
   CHECK_THROWS_WITH(OpenLoader(config::Reader(none.root), "train", 0),
                     ContainsSubstring("none.json"));
 }
+
+TEST_CASE("a classification part is a folder or a list") {
+  TempDir dir("classes");
+  DrawShapes(dir.path / "one", {.images = 3, .val = 0, .width = 64, .height = 64});
+  DrawShapes(dir.path / "two", {.images = 2, .val = 0, .width = 64, .height = 64});
+  dir.Write("list.txt", "one/images/train_000001.jpg two\ntwo/images/train_000002.jpg one\n");
+  std::string yaml = R"(
+data:
+  samples_per_gpu: 2
+  train: {type: ImageFolder, img_prefix: DIR, crop_size: 32, crop_scale: [0.5, 1], augment: {photometric: {}}}
+  val: {type: ImageFolder, img_prefix: DIR, ann_file: DIR/list.txt, classes: [one, two], crop_size: 32, resize: 40}
+)";
+  for (size_t at; (at = yaml.find("DIR")) != std::string::npos;)
+    yaml.replace(at, 3, dir.path.string());
+  config::Reader config = Read(yaml);
+  auto train = OpenClassLoader(config, "train", 1);
+  CHECK(train->list().files.size() == 5);
+  CHECK(train->options().photometric.probability == 0.5);
+  CHECK(train->options().scale[0] == 0.5);
+  auto val = OpenClassLoader(config, "val", 1);
+  CHECK(val->list().labels == std::vector<int32_t>{1, 0});
+  CHECK(val->options().resize == 40);
+  ClassBatch batch;
+  val->StartEpoch(0);
+  REQUIRE(val->Next(&batch));
+  CHECK(batch.images.size() == 2 * 32 * 32 * 3);
+  CHECK(config.UnusedKeys().empty());
+}

@@ -222,3 +222,60 @@ TEST_CASE("other formats, truncation and damage are errors that name the file") 
     }
   }
 }
+
+TEST_CASE("an antialiased resize is Pillow's, byte for byte") {
+  RgbImage in = ReadPpm(data::test::Fixture("rgb444.ppm"));
+  auto check = [&](const char* name, int width, int height, ResizeBox box) {
+    INFO(name);
+    RgbImage out, mirrored;
+    out.Reset(width, height);
+    mirrored.Reset(width, height);
+    size_t stride = static_cast<size_t>(width) * 3;
+    ResizeAntialias(in.pixels.data(), in.width, in.height, static_cast<size_t>(in.width) * 3, box,
+                    out.pixels.data(), width, height, stride);
+    CHECK(out.pixels == ReadPpm(data::test::Fixture(name)).pixels);
+    ResizeAntialias(in.pixels.data(), in.width, in.height, static_cast<size_t>(in.width) * 3, box,
+                    mirrored.pixels.data(), width, height, stride, {true, true});
+    for (int y = 0; y < height; ++y) {
+      for (int x = 0; x < width; ++x) {
+        REQUIRE(std::memcmp(out.Row(y) + 3 * x, mirrored.Row(height - 1 - y) + 3 * (width - 1 - x),
+                            3) == 0);
+      }
+    }
+  };
+  check("resize_20x15.ppm", 20, 15, {0, 0, 37, 29});
+  check("resize_60x50.ppm", 60, 50, {0, 0, 37, 29});
+  check("resize_box.ppm", 16, 16, {5, 3.25, 30.5, 27});
+}
+
+TEST_CASE("a region decodes to what the whole has there") {
+  RgbImage noise = Resize(Noise(40, 30, 2), 400, 300);
+  std::string jpeg = EncodeJpeg(noise, 90);
+  RandomStream stream(8, RandomPurpose::kTest, 0, 0);
+  for (int trial = 0; trial < 40; ++trial) {
+    JpegRegion r;
+    r.width = 1 + static_cast<int>(stream.Below(400));
+    r.height = 1 + static_cast<int>(stream.Below(300));
+    r.x = static_cast<int>(stream.Below(static_cast<uint32_t>(401 - r.width)));
+    r.y = static_cast<int>(stream.Below(static_cast<uint32_t>(301 - r.height)));
+    int wanted = 1 + static_cast<int>(stream.Below(64));
+    RgbImage part, whole;
+    DecodedRegion at = DecodeJpegRegion(Bytes(jpeg), "x", r, wanted, wanted, &part);
+    INFO(r.x << " " << r.y << " " << r.width << " " << r.height << " scale " << at.scale);
+    DecodeJpeg(Bytes(jpeg), "x", {.scale = at.scale}, &whole);
+    // It covers the region, at a size that was asked for.
+    CHECK(at.x <= r.x * at.scale / 8);
+    CHECK(at.y <= r.y * at.scale / 8);
+    CHECK(at.x + part.width >= (r.x + r.width) * at.scale / 8);
+    CHECK(at.y + part.height >= (r.y + r.height) * at.scale / 8);
+    CHECK((at.scale == 8 || r.width * at.scale / 8 >= wanted));
+    CHECK((at.scale == 1 || std::min(r.width, r.height) * at.scale / 16 < wanted));
+    int differing = 0;
+    for (int y = std::max(at.y + 2, 0); y < at.y + part.height - 2; ++y) {
+      for (int x = at.x + 2; x < at.x + part.width - 2; ++x) {
+        differing += std::memcmp(part.Row(y - at.y) + 3 * (x - at.x), whole.Row(y) + 3 * x, 3) != 0;
+      }
+    }
+    CHECK(differing == 0);
+  }
+}

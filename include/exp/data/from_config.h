@@ -11,6 +11,7 @@
 #include <string>
 
 #include "exp/data/audit.h"
+#include "exp/data/class_loader.h"
 #include "exp/data/coco.h"
 #include "exp/data/loader.h"
 
@@ -36,5 +37,10 @@ AuditOptions ReadAuditOptions(const config::Reader& config);
 
 std::unique_ptr<Loader> OpenLoader(const config::Reader& config, const std::string& part,
                                    uint64_t seed);
+
+// A classification part, `type: ImageFolder`: the folder `img_prefix`, or the list `ann_file` of
+// files in it.
+std::unique_ptr<ClassLoader> OpenClassLoader(const config::Reader& config, const std::string& part,
+                                             uint64_t seed);
 
 }  // namespace xp::data

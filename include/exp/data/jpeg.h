@@ -36,6 +36,26 @@ JpegInfo ReadJpegInfo(std::span<const uint8_t> bytes, const std::string& name);
 void DecodeJpeg(std::span<const uint8_t> bytes, const std::string& name,
                 const JpegDecodeOptions& options, RgbImage* out);
 
+// A rectangle of stored pixels at full size.
+struct JpegRegion {
+  int x = 0, y = 0, width = 0, height = 0;
+};
+
+// What DecodeJpegRegion decoded: `scale`/8 of the size, its first pixel at (x, y) of the image of
+// that size.
+struct DecodedRegion {
+  int scale = 8;
+  int x = 0, y = 0;
+};
+
+// Decodes only what covers `region` (stored pixels, inside of the image), at the smallest of 1/8,
+// 1/4, 1/2 and 1 at which the region still has at least `min_width` x `min_height` pixels. Several
+// times as fast as the whole for a small region of a large image. Pixels at the edges may differ a
+// little from those of a whole decode. The orientation isn't applied.
+DecodedRegion DecodeJpegRegion(std::span<const uint8_t> bytes, const std::string& name,
+                               const JpegRegion& region, int min_width, int min_height,
+                               RgbImage* out);
+
 // Reads and decodes a file.
 RgbImage ReadJpeg(const std::string& path, const JpegDecodeOptions& options = {});
 

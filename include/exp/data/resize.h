@@ -25,6 +25,19 @@ void ResizeBilinear(const uint8_t* source, int width, int height, size_t source_
                     uint8_t* out, int out_width, int out_height, size_t out_stride,
                     Mirror mirror = {});
 
+// A part of an image, in pixels; edges may lie between pixels.
+struct ResizeBox {
+  double x1 = 0, y1 = 0, x2 = 0, y2 = 0;
+};
+
+// Resizes the part `box` of an image with a triangle filter that widens when shrinking
+// (antialiased): byte for byte what Pillow's Image.resize(size, BILINEAR, box=box) gives, and so
+// torchvision's Resize and RandomResizedCrop on PIL images. Fixed-point: the same bits on every
+// machine.
+void ResizeAntialias(const uint8_t* source, int width, int height, size_t source_stride,
+                     const ResizeBox& box, uint8_t* out, int out_width, int out_height,
+                     size_t out_stride, Mirror mirror = {});
+
 struct Size {
   int width = 0;
   int height = 0;

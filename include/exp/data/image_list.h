@@ -1,0 +1,33 @@
+// Data sets for classification: a folder with a folder of images a class, or a list of files with
+// labels.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace xp::data {
+
+struct ImageList {
+  std::string path;                  // of the folder or the list, for messages
+  std::string root;                  // that files are relative to
+  std::vector<std::string> classes;  // in label order
+  std::vector<std::string> files;
+  std::vector<int32_t> labels;  // of each file, index into classes
+};
+
+// ImageNet's layout: root/<class>/.../<image>, classes and files in the order of their bytes; files
+// that don't end in .jpg, .jpeg, .png or .webp (in any case) are passed over. `classes`: only these
+// folders, in this order. Throws UsageError when there is no class, a class has no image or a
+// folder of `classes` is missing.
+ImageList ListImageFolder(const std::filesystem::path& root,
+                          const std::vector<std::string>& classes = {});
+
+// A text file with `<file> <label>` a line; the label is the last word, a number from 0 or a name
+// of `classes`. Empty lines and lines that begin with # are passed over. Without `classes`, labels
+// are numbers and classes are named after them. Throws UsageError with file:line.
+ImageList ReadImageList(const std::filesystem::path& list, const std::filesystem::path& root,
+                        const std::vector<std::string>& classes = {});
+
+}  // namespace xp::data

@@ -1,0 +1,249 @@
+#include "exp/data/class_loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/base/philox.h"
+#include "exp/data/image_io.h"
+#include "src/data/augment.h"
+#include "src/data/crop.h"
+#include "src/data/epoch_plan.h"
+#include "src/data/pipeline.h"
+#include "src/data/sample.h"
+
+namespace xp::data {
+namespace {
+
+constexpr int kReplacementTries = 20;
+
+void Check(bool good, const char* what, const char* expected) {
+  if (!good) throw UsageError({.what = what, .where = "data", .expected = expected});
+}
+
+void CheckOptions(const ClassLoaderOptions& o) {
+  Check(o.samples_per_gpu >= 1 && o.samples_per_gpu <= 65536, "`samples_per_gpu` is out of range",
+        "1 or more");
+  Check(o.workers >= 1 && o.workers <= 1024, "`workers_per_gpu` is out of range", "1 .. 1024");
+  Check(o.prefetch >= 1 && o.prefetch <= 1024, "`prefetch` is out of range", "1 .. 1024");
+  Check(o.size >= 1 && o.size <= 8192, "`crop_size` is out of range", "1 .. 8192");
+  Check(o.resize >= o.size && o.resize <= 8192,
+        "`resize` is smaller than `crop_size`, or over 8192", "crop_size .. 8192");
+  Check(o.scale[0] > 0 && o.scale[0] <= o.scale[1] && o.scale[1] <= 1,
+        "`crop_scale` is out of range", "[low, high] in 0 .. 1");
+  Check(o.ratio[0] >= 0.05 && o.ratio[0] <= o.ratio[1] && o.ratio[1] <= 20,
+        "`crop_ratio` is out of range", "[low, high] in .05 .. 20");
+  Check(o.flip_ratio >= 0 && o.flip_ratio <= 1, "`flip_ratio` is out of range", "0 .. 1");
+  Check(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "rank and world don't fit",
+        "0 <= rank < world");
+}
+
+// All images are of one group and one shape.
+LoaderOptions PlanOptions(const ClassLoaderOptions& o) {
+  LoaderOptions plan;
+  plan.samples_per_gpu = o.samples_per_gpu;
+  plan.seed = o.seed;
+  plan.scales = {{o.size, o.size}};
+  plan.keep_ratio = false;
+  plan.size_divisor = 1;
+  plan.aspect_grouping = false;
+  plan.shuffle = o.train;
+  plan.last_batch = o.last_batch;
+  plan.rank = o.rank;
+  plan.world = o.world;
+  return plan;
+}
+
+std::vector<int32_t> Indices(size_t n) {
+  std::vector<int32_t> all(n);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+std::span<const uint8_t> BytesOf(const std::string& file) {
+  return {reinterpret_cast<const uint8_t*>(file.data()), file.size()};
+}
+
+}  // namespace
+
+class ClassLoader::Impl : public BatchSource {
+ public:
+  Impl(std::shared_ptr<const ImageList> list, ClassLoaderOptions options)
+      : list_(std::move(list)), options_(std::move(options)) {
+    CheckOptions(options_);
+    Check(!list_->files.empty(), "the data set has no images", "at least one");
+    size_t n = list_->files.size();
+    planner_ = std::make_unique<EpochPlanner>(PlanOptions(options_), Indices(n),
+                                              std::vector<Size>(n, {1, 1}));
+    buckets_ = planner_->Buckets();
+    slots_.resize(static_cast<size_t>(options_.prefetch));
+    warnings_.resize(slots_.size());
+    pipeline_ = std::make_unique<Pipeline>(this, options_.workers, options_.prefetch);
+  }
+  ~Impl() override { pipeline_.reset(); }
+
+  int Open(int64_t batch, int slot) override;
+  void Fill(int64_t batch, int slot, int item) override;
+
+  std::shared_ptr<const ImageList> list_;
+  ClassLoaderOptions options_;
+  std::unique_ptr<EpochPlanner> planner_;
+  std::vector<Bucket> buckets_;
+  uint32_t epoch_ = 0;
+  EpochPlan plan_;
+  std::vector<ClassBatch> slots_;
+  std::vector<std::vector<std::pair<int, std::string>>> warnings_;
+  std::mutex warnings_mutex_;
+  std::vector<std::string> told_;
+  std::unique_ptr<Pipeline> pipeline_;
+
+ private:
+  // Writes size x size pixels of an image of the list.
+  void Make(int index, uint8_t* out) const;
+  void MakeTrain(const std::string& file, const std::string& path, int index, uint8_t* out) const;
+  void MakeCentre(const std::string& file, const std::string& path, uint8_t* out) const;
+};
+
+int ClassLoader::Impl::Open(int64_t index, int slot) {
+  const PlannedBatch& planned = plan_.batches[static_cast<size_t>(index)];
+  ClassBatch& batch = slots_[static_cast<size_t>(slot)];
+  size_t n = static_cast<size_t>(planned.count), size = static_cast<size_t>(options_.size);
+  batch.n = planned.count;
+  batch.height = batch.width = options_.size;
+  batch.images.resize(n * size * size * 3);
+  batch.labels.assign(n, 0);
+  batch.indices.assign(n, 0);
+  warnings_[static_cast<size_t>(slot)].clear();
+  return planned.count;
+}
+
+void ClassLoader::Impl::Fill(int64_t number, int slot, int item) {
+  ClassBatch& batch = slots_[static_cast<size_t>(slot)];
+  const PlannedBatch& planned = plan_.batches[static_cast<size_t>(number)];
+  int index = plan_.order[static_cast<size_t>(planned.first + item)];
+  uint8_t* out = &batch.images[static_cast<size_t>(item) * options_.size * options_.size * 3];
+  for (int tries = 0;; ++tries) {
+    try {
+      Make(index, out);
+      break;
+    } catch (const Error& error) {
+      if (options_.image_policy == Policy::kStrict || tries == kReplacementTries) throw;
+      index = (index + 1) % static_cast<int>(list_->files.size());
+      if (options_.image_policy != Policy::kDrop) continue;
+      std::lock_guard lock(warnings_mutex_);
+      warnings_[static_cast<size_t>(slot)].emplace_back(
+          item, fmt::format("{}: {}; {} was taken instead", error.text().where, error.text().what,
+                            list_->files[static_cast<size_t>(index)]));
+    }
+  }
+  batch.labels[static_cast<size_t>(item)] = list_->labels[static_cast<size_t>(index)];
+  batch.indices[static_cast<size_t>(item)] = index;
+}
+
+void ClassLoader::Impl::Make(int index, uint8_t* out) const {
+  std::string path = ImagePath(list_->root, list_->files[static_cast<size_t>(index)]);
+  std::string file = ReadFile(path);
+  if (options_.train) {
+    MakeTrain(file, path, index, out);
+  } else {
+    MakeCentre(file, path, out);
+  }
+}
+
+void ClassLoader::Impl::MakeTrain(const std::string& file, const std::string& path, int index,
+                                  uint8_t* out) const {
+  thread_local RgbImage image;
+  RandomStream stream(options_.seed, RandomPurpose::kAugment, epoch_, static_cast<uint32_t>(index));
+  ImageInfo info = ReadImageInfo(BytesOf(file), path);
+  JpegRegion part = DrawResizedCrop(info.upright(), options_.scale, options_.ratio, &stream);
+  Mirror mirror{stream.NextDouble() < options_.flip_ratio, false};
+  const int size = options_.size;
+  const size_t stride = static_cast<size_t>(size) * 3;
+  if (options_.fast_decode && info.format == ImageFormat::kJpeg && info.orientation == 1) {
+    DecodedRegion at = DecodeJpegRegion(BytesOf(file), path, part, size, size, &image);
+    double share = at.scale / 8.0, w = image.width, h = image.height;
+    ResizeBox box{std::clamp(part.x * share - at.x, 0.0, w),
+                  std::clamp(part.y * share - at.y, 0.0, h),
+                  std::clamp((part.x + part.width) * share - at.x, 0.0, w),
+                  std::clamp((part.y + part.height) * share - at.y, 0.0, h)};
+    ResizeAntialias(image.pixels.data(), image.width, image.height,
+                    static_cast<size_t>(image.width) * 3, box, out, size, size, stride, mirror);
+  } else {
+    DecodeImage(BytesOf(file), path, true, &image);
+    ResizeBox box{0, 0, static_cast<double>(part.width), static_cast<double>(part.height)};
+    ResizeAntialias(image.Row(part.y) + 3 * static_cast<size_t>(part.x), part.width, part.height,
+                    static_cast<size_t>(image.width) * 3, box, out, size, size, stride, mirror);
+  }
+  if (options_.photometric.probability > 0) {
+    image.Reset(size, size);
+    std::memcpy(image.pixels.data(), out, image.pixels.size());
+    ApplyPhotometric(options_.photometric, &stream, &image);
+    std::memcpy(out, image.pixels.data(), image.pixels.size());
+  }
+}
+
+void ClassLoader::Impl::MakeCentre(const std::string& file, const std::string& path,
+                                   uint8_t* out) const {
+  thread_local RgbImage image, resized;
+  DecodeImage(BytesOf(file), path, true, &image);
+  Size whole = ShorterSideTo({image.width, image.height}, options_.resize);
+  resized.Reset(whole.width, whole.height);
+  ResizeAntialias(
+      image.pixels.data(), image.width, image.height, static_cast<size_t>(image.width) * 3,
+      {0, 0, static_cast<double>(image.width), static_cast<double>(image.height)},
+      resized.pixels.data(), whole.width, whole.height, static_cast<size_t>(whole.width) * 3);
+  // CenterCrop rounds halves to even.
+  int left = static_cast<int>(std::nearbyint((whole.width - options_.size) / 2.0));
+  int top = static_cast<int>(std::nearbyint((whole.height - options_.size) / 2.0));
+  size_t stride = static_cast<size_t>(options_.size) * 3;
+  for (int y = 0; y < options_.size; ++y) {
+    std::memcpy(out + static_cast<size_t>(y) * stride,
+                resized.Row(top + y) + 3 * static_cast<size_t>(left), stride);
+  }
+}
+
+ClassLoader::ClassLoader(std::shared_ptr<const ImageList> list, ClassLoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(list), std::move(options))) {}
+ClassLoader::~ClassLoader() = default;
+
+const std::vector<Bucket>& ClassLoader::Buckets() const { return impl_->buckets_; }
+int64_t ClassLoader::batches_per_epoch() const { return impl_->planner_->batches_per_epoch(); }
+const ImageList& ClassLoader::list() const { return *impl_->list_; }
+const ClassLoaderOptions& ClassLoader::options() const { return impl_->options_; }
+
+void ClassLoader::StartEpoch(uint32_t epoch, int64_t start_batch) {
+  int64_t end = batches_per_epoch();
+  if (start_batch < 0 || start_batch > end) {
+    throw JobError(
+        {.what = fmt::format("batch {} is not in an epoch of {} batches", start_batch, end),
+         .next = "was the run recorded with other data or another batch size?"});
+  }
+  impl_->pipeline_->Stop();
+  impl_->epoch_ = epoch;
+  impl_->plan_ = impl_->planner_->Plan(epoch);
+  impl_->pipeline_->Start(start_batch, end);
+}
+
+bool ClassLoader::Next(ClassBatch* batch) {
+  int slot = impl_->pipeline_->Next();
+  if (slot < 0) return false;
+  std::swap(*batch, impl_->slots_[static_cast<size_t>(slot)]);
+  auto& warnings = impl_->warnings_[static_cast<size_t>(slot)];
+  std::stable_sort(warnings.begin(), warnings.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [item, text] : warnings) impl_->told_.push_back(std::move(text));
+  warnings.clear();
+  impl_->pipeline_->Release(slot);
+  return true;
+}
+
+std::vector<std::string> ClassLoader::TakeWarnings() { return std::exchange(impl_->told_, {}); }
+
+}  // namespace xp::data

@@ -1,0 +1,126 @@
+#include "exp/data/image_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+
+namespace xp::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsImage(const fs::path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png" || ending == ".webp";
+}
+
+std::vector<std::string> Folders(const fs::path& root) {
+  std::error_code error;
+  std::vector<std::string> names;
+  fs::directory_iterator entries(root, error);
+  if (error) {
+    throw UsageError({.what = "can't be listed: " + error.message(),
+                      .where = root.string(),
+                      .expected = "a folder with a folder of images for each class"});
+  }
+  for (const auto& entry : entries) {
+    if (entry.is_directory(error)) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+int32_t FindLabel(const std::string& word, ImageList* list, bool named, const std::string& where) {
+  auto found = std::find(list->classes.begin(), list->classes.end(), word);
+  if (named && found != list->classes.end())
+    return static_cast<int32_t>(found - list->classes.begin());
+  int32_t label = -1;
+  auto result = std::from_chars(word.data(), word.data() + word.size(), label);
+  bool number = result.ec == std::errc() && result.ptr == word.data() + word.size() && label >= 0 &&
+                label < 1000000;
+  if (!number || (named && label >= static_cast<int32_t>(list->classes.size()))) {
+    throw UsageError(
+        {.what = fmt::format("`{}` is not a label", word),
+         .where = where,
+         .expected = named ? fmt::format("one of the {} class names, or a number below that",
+                                         list->classes.size())
+                           : "a number from 0"});
+  }
+  while (static_cast<int32_t>(list->classes.size()) <= label)
+    list->classes.push_back(std::to_string(list->classes.size()));
+  return label;
+}
+
+}  // namespace
+
+ImageList ListImageFolder(const fs::path& root, const std::vector<std::string>& classes) {
+  ImageList list;
+  list.path = list.root = root.string();
+  list.classes = classes.empty() ? Folders(root) : classes;
+  if (list.classes.empty()) {
+    throw UsageError({.what = "there is no class folder",
+                      .where = root.string(),
+                      .expected = "a folder with a folder of images for each class"});
+  }
+  for (size_t label = 0; label < list.classes.size(); ++label) {
+    std::vector<std::string> files;
+    std::error_code error;
+    fs::recursive_directory_iterator entries(root / list.classes[label], error);
+    if (error) {
+      throw UsageError({.what = "can't be listed: " + error.message(),
+                        .where = (root / list.classes[label]).string(),
+                        .expected = fmt::format("the folder of class `{}`", list.classes[label])});
+    }
+    for (const auto& entry : entries) {
+      if (entry.is_regular_file(error) && IsImage(entry.path()))
+        files.push_back(entry.path().lexically_relative(root).string());
+    }
+    if (files.empty()) {
+      throw UsageError({.what = "no image is in it",
+                        .where = (root / list.classes[label]).string(),
+                        .expected = "files ending in .jpg, .jpeg, .png or .webp"});
+    }
+    std::sort(files.begin(), files.end());
+    list.labels.insert(list.labels.end(), files.size(), static_cast<int32_t>(label));
+    list.files.insert(list.files.end(), files.begin(), files.end());
+  }
+  return list;
+}
+
+ImageList ReadImageList(const fs::path& path, const fs::path& root,
+                        const std::vector<std::string>& classes) {
+  ImageList list;
+  list.path = path.string();
+  list.root = root.string();
+  list.classes = classes;
+  std::istringstream lines(ReadFile(path));
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t'))
+      line.pop_back();
+    if (line.empty() || line[0] == '#') continue;
+    std::string where = fmt::format("{}:{}", list.path, number);
+    size_t space = line.find_last_of(" \t");
+    size_t end = space == std::string::npos ? space : line.find_last_not_of(" \t", space);
+    if (end == std::string::npos) {
+      throw UsageError(
+          {.what = "a line without a label", .where = where, .expected = "<file> <label>"});
+    }
+    list.labels.push_back(FindLabel(line.substr(space + 1), &list, !classes.empty(), where));
+    list.files.push_back(line.substr(0, end + 1));
+  }
+  if (list.files.empty())
+    throw UsageError(
+        {.what = "the list is empty", .where = list.path, .expected = "<file> <label> a line"});
+  return list;
+}
+
+}  // namespace xp::data

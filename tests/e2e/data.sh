@@ -16,8 +16,8 @@ expect() {
   grep -qF -- "$text" out || { cat out; fail "no \"$text\" from: $*"; }
 }
 
-expect 0 'drew 6 training and 3 validation images' "$exp" data shapes --out one --images 6 --val 3 --seed 5 --size 96x64
-"$exp" data shapes --out two --images 6 --val 3 --seed 5 --size 96x64 >/dev/null
+expect 0 'drew 6 training and 3 validation images' "$exp" data shapes --out one --images 6 --val 3 --seed 1 --size 96x64
+"$exp" data shapes --out two --images 6 --val 3 --seed 1 --size 96x64 >/dev/null
 diff -r one two || fail 'the same seed drew other bytes'
 expect 2 'is not a size' "$exp" data shapes --out three --size 96
 expect 2 'out of range' "$exp" data shapes --out three --size 9x9

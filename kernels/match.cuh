@@ -149,11 +149,10 @@ template <typename BoxSource>
 void FindBestBoxes(const BoxSource& source, const GroundTruth& truth, unsigned long long* best,
                    cudaStream_t stream) {
   using namespace match_detail;
-  cudaMemsetAsync(
-      best, 0,
-      sizeof(*best) * static_cast<size_t>(truth.images) * static_cast<size_t>(truth.capacity),
-      stream);
-  if (source.count == 0 || truth.images == 0 || truth.capacity == 0) return;
+  if (truth.images == 0 || truth.capacity == 0) return;
+  size_t count = static_cast<size_t>(truth.images) * static_cast<size_t>(truth.capacity);
+  cudaMemsetAsync(best, 0, sizeof(*best) * count, stream);
+  if (source.count == 0) return;
   FindBest<<<Grid(source, truth.images), kThreads, 0, stream>>>(source, truth, best);
 }
 

@@ -37,7 +37,7 @@ std::vector<float> Fixture::Floats(const std::string& name) const {
   std::vector<float> out;
   if (e.dtype == "F32") {
     out.resize((e.end - e.begin) / 4);
-    std::memcpy(out.data(), data_.data() + e.begin, e.end - e.begin);
+    if (!out.empty()) std::memcpy(out.data(), data_.data() + e.begin, e.end - e.begin);
   } else if (e.dtype == "U8") {
     for (uint8_t v : Bytes(name)) out.push_back(v);
   } else {

@@ -16,6 +16,7 @@ namespace nms_detail {
 
 constexpr int kTile = 64;  // bits of a word
 constexpr int kThreads = 256;
+constexpr int kShares = 8;
 
 // Block (row tile, list): bit j of mask[list][i][word] = box i (before word * 64 + j) removes it.
 // Only words from the row's own on are written.
@@ -52,7 +53,7 @@ static __global__ void __launch_bounds__(kThreads)
 static __global__ void __launch_bounds__(kThreads)
     ScanLists(const Box* boxes, const int32_t* counts, int capacity, int most, const uint64_t* mask,
               int32_t* kept, int32_t* kept_counts) {
-  extern __shared__ uint64_t removed[];
+  extern __shared__ unsigned long long removed[];
   __shared__ uint64_t diagonal[kTile];
   __shared__ uint64_t chosen;
   int list = blockIdx.x, count = counts[list], words = (capacity + kTile - 1) / kTile;
@@ -73,13 +74,14 @@ static __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      uint64_t gone = removed[word], stay = 0;
-      int room = most - total;
-      for (int j = 0; j < some && room > 0; ++j) {
+      uint64_t stay = 0, left = ~removed[word];
+      if (some < kTile) left &= (uint64_t{1} << some) - 1;
+      for (int room = most - total; left != 0 && room > 0;) {
+        int j = __ffsll(static_cast<long long>(left)) - 1;
         uint64_t bit = uint64_t{1} << j, row = diagonal[j];
-        if (((gone | row) & bit) != 0) continue;
+        left &= ~(bit | row);
+        if ((row & bit) != 0) continue;
         stay |= bit;
-        gone |= row;
         --room;
       }
       chosen = stay;
@@ -91,14 +93,18 @@ static __global__ void __launch_bounds__(kThreads)
       kept[static_cast<int64_t>(list) * capacity + place] = base + static_cast<int>(threadIdx.x);
     }
     total += __popcll(stay);
-    int tiles = (count + kTile - 1) / kTile;
-    for (int w = word + 1 + static_cast<int>(threadIdx.x); w < tiles; w += kThreads) {
-      uint64_t gone = removed[w];
-      for (uint64_t left = stay; left != 0; left &= left - 1) {
-        int row = base + __ffsll(static_cast<long long>(left)) - 1;
-        gone |= rows[static_cast<int64_t>(row) * words + w];
+    // What those that stay remove further on: kShares threads a word, each with every kShares-th
+    // row, so that the loads are under way together.
+    int words_left = (count + kTile - 1) / kTile - word - 1;
+    for (int k = threadIdx.x; k < words_left * kShares; k += kThreads) {
+      int w = word + 1 + k % words_left;
+      uint64_t gone = 0;
+#pragma unroll
+      for (int i = 0; i < kTile / kShares; ++i) {
+        int row = k / words_left + i * kShares;
+        if (((stay >> row) & 1) != 0) gone |= rows[static_cast<int64_t>(base + row) * words + w];
       }
-      removed[w] = gone;
+      if (gone != 0) atomicOr(&removed[w], static_cast<unsigned long long>(gone));
     }
   }
   if (threadIdx.x == 0) kept_counts[list] = total;

@@ -6,6 +6,7 @@
 
 #include "exp/base/error.h"
 #include "src/cli/command.h"
+#include "src/cli/sleeping_threads.h"
 
 namespace {
 
@@ -52,6 +53,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  xp::cli::LetThreadsSleep(argc, argv);
   try {
     return Main(argc, argv);
   } catch (const xp::Error& e) {

@@ -23,7 +23,7 @@ Quantiles QuantilesOf(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
   auto at = [&](double q) {
-    return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
+    return values[static_cast<size_t>(std::lround(q * static_cast<double>(values.size() - 1)))];
   };
   return {values.front(), at(0.1), at(0.5), at(0.9), values.back()};
 }

@@ -1,6 +1,7 @@
 #include "src/data/augment.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -208,13 +209,15 @@ void ApplyMixup(const Mixup& o, const Sample& other, RandomStream* stream, Sampl
   double fit = std::min(static_cast<double>(sample->image.width) / second.image.width,
                         static_cast<double>(sample->image.height) / second.image.height);
   ResizeSample(
-      {std::clamp(static_cast<int>(second.image.width * fit + 0.5), 1, sample->image.width),
-       std::clamp(static_cast<int>(second.image.height * fit + 0.5), 1, sample->image.height)},
+      {std::clamp(static_cast<int>(std::lround(second.image.width * fit)), 1, sample->image.width),
+       std::clamp(static_cast<int>(std::lround(second.image.height * fit)), 1,
+                  sample->image.height)},
       &second);
   for (int y = 0; y < second.image.height; ++y) {
     uint8_t* to = sample->image.Row(y);
     const uint8_t* from = second.image.Row(y);
     for (int i = 0; i < second.image.width * 3; ++i) {
+      // NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative, and it vectorizes
       to[i] = static_cast<uint8_t>(to[i] * weight + from[i] * (1 - weight) + 0.5f);
     }
   }

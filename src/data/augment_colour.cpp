@@ -8,6 +8,7 @@
 namespace xp::data {
 namespace {
 
+// NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative, and it vectorizes
 uint8_t Round(float value) { return static_cast<uint8_t>(std::clamp(value, 0.0f, 255.0f) + 0.5f); }
 
 // Luma of ITU-R 601, with torchvision's constants.

@@ -75,8 +75,8 @@ std::span<const uint8_t> BytesOf(const std::string& file) {
 
 class ClassLoader::Impl : public BatchSource {
  public:
-  Impl(std::shared_ptr<const ImageList> list, ClassLoaderOptions options)
-      : list_(std::move(list)), options_(std::move(options)) {
+  Impl(std::shared_ptr<const ImageList> list, const ClassLoaderOptions& options)
+      : list_(std::move(list)), options_(options) {
     CheckOptions(options_);
     Check(!list_->files.empty(), "the data set has no images", "at least one");
     size_t n = list_->files.size();
@@ -209,8 +209,8 @@ void ClassLoader::Impl::MakeCentre(const std::string& file, const std::string& p
   }
 }
 
-ClassLoader::ClassLoader(std::shared_ptr<const ImageList> list, ClassLoaderOptions options)
-    : impl_(std::make_unique<Impl>(std::move(list), std::move(options))) {}
+ClassLoader::ClassLoader(std::shared_ptr<const ImageList> list, const ClassLoaderOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(list), options)) {}
 ClassLoader::~ClassLoader() = default;
 
 const std::vector<Bucket>& ClassLoader::Buckets() const { return impl_->buckets_; }

@@ -1,6 +1,7 @@
 #include "src/data/epoch_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "exp/base/philox.h"
 
@@ -10,7 +11,9 @@ namespace {
 int RoundUp(int value, int divisor) { return (value + divisor - 1) / divisor * divisor; }
 
 ImageScale Between(ImageScale a, ImageScale b, double t, bool keep_ratio) {
-  auto mix = [t](int from, int to) { return static_cast<int>(from + (to - from) * t + 0.5); };
+  auto mix = [t](int from, int to) {
+    return static_cast<int>(std::lround(from + (to - from) * t));
+  };
   if (!keep_ratio) return {mix(a.width, b.width), mix(a.height, b.height)};
   // Longer and shorter bounds each on their own, as mmdetection's range does.
   int long_a = std::max(a.width, a.height), long_b = std::max(b.width, b.height);

@@ -269,7 +269,7 @@ std::unique_ptr<ClassLoader> OpenClassLoader(const Reader& config, const std::st
   std::string root = part.String("img_prefix");
   ImageList list = part.Has("ann_file") ? ReadImageList(part.String("ann_file"), root, classes)
                                         : ListImageFolder(root, classes);
-  return std::make_unique<ClassLoader>(std::make_shared<ImageList>(std::move(list)), std::move(o));
+  return std::make_unique<ClassLoader>(std::make_shared<ImageList>(std::move(list)), o);
 }
 
 }  // namespace xp::data

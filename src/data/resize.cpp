@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+// Rounding by + 0.5 and a cut: the values are never negative, and the bits are part of the
+// contract. NOLINTBEGIN(bugprone-incorrect-roundings)
 namespace xp::data {
 namespace {
 
@@ -93,3 +95,4 @@ Size KeepRatioSize(Size image, ImageScale scale, SizeRounding rounding) {
 }
 
 }  // namespace xp::data
+// NOLINTEND(bugprone-incorrect-roundings)

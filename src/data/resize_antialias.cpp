@@ -6,6 +6,8 @@
 
 #include "exp/data/resize.h"
 
+// Rounding by + 0.5 and a cut: the values are never negative, and the bits are part of the
+// contract. NOLINTBEGIN(bugprone-incorrect-roundings)
 namespace xp::data {
 namespace {
 
@@ -104,3 +106,4 @@ void ResizeAntialias(const uint8_t* source, int width, int height, size_t source
 }
 
 }  // namespace xp::data
+// NOLINTEND(bugprone-incorrect-roundings)

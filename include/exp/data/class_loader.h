@@ -49,7 +49,7 @@ struct ClassLoaderOptions {
 
 class ClassLoader {
  public:
-  ClassLoader(std::shared_ptr<const ImageList> list, ClassLoaderOptions options);
+  ClassLoader(std::shared_ptr<const ImageList> list, const ClassLoaderOptions& options);
   ~ClassLoader();
   ClassLoader(const ClassLoader&) = delete;
   ClassLoader& operator=(const ClassLoader&) = delete;

@@ -14,7 +14,8 @@ constexpr char kRestarted[] = "EXP_THREADS_SLEEP";
 bool Trains(int argc, char** argv) {
   if (argc < 2) return false;
   const std::string_view command = argv[1];
-  return command == "run" || command == "reproduce" || command == "bench";
+  return command == "run" || command == "reproduce" || command == "resume" || command == "replay" ||
+         command == "eval" || command == "predict" || command == "bench";
 }
 
 }  // namespace

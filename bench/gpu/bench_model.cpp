@@ -5,6 +5,7 @@
 #include "exp/graph/passes.h"
 #include "exp/models/classifier.h"
 #include "exp/models/faster_rcnn.h"
+#include "exp/models/ssd.h"
 #include "exp/train/update.h"
 
 namespace xp::bench {
@@ -26,8 +27,14 @@ BenchModel MakeBenchModel(const std::string& name, int batch) {
     if (name == "frcnn_small") shape = {batch, 480, 640, 32};
     return {models::MakeFasterRcnn(options), shape};
   }
-  throw UsageError({.what = "there is no model " + name,
-                    .expected = "resnet50, resnext101, seresnext101, frcnn or frcnn_small"});
+  if (name == "ssd300") {
+    models::SsdOptions options;
+    options.num_classes = 80;
+    return {models::MakeSsd300(options), {batch, 300, 300, 32}};
+  }
+  throw UsageError(
+      {.what = "there is no model " + name,
+       .expected = "resnet50, resnext101, seresnext101, frcnn, frcnn_small or ssd300"});
 }
 
 graph::Graph TrainingGraph(const BenchModel& m, graph::DType compute) {

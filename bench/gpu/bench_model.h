@@ -14,7 +14,7 @@ struct BenchModel {
   models::BatchShape shape;
 };
 
-// name: resnet50, resnext101, seresnext101, frcnn (800 x 1344), frcnn_small (480 x 640).
+// name: resnet50, resnext101, seresnext101, frcnn (800 x 1344), frcnn_small (480 x 640), ssd300.
 BenchModel MakeBenchModel(const std::string& name, int batch);
 
 // Forward, backward and SGD of one training step.

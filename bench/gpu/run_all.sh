@@ -12,6 +12,13 @@ summary=()
 
 note() { summary+=("$*"); }
 
+# The smaller of a limit and what is left of eight minutes, ten seconds at least.
+left() {
+  local rest=$((470 - (SECONDS - began)))
+  [ "$rest" -lt 10 ] && rest=10
+  echo $((rest < $1 ? rest : $1))
+}
+
 # attempt NAME SECONDS LINES COMMAND...: the log goes to $out/NAME.log, its last LINES are shown.
 attempt() {
   local name=$1 limit=$2 lines=$3 start=$SECONDS rc
@@ -54,23 +61,23 @@ case " $parts " in *" tests "*)
 esac
 
 case " $parts " in *" bench "*)
-  attempt kernels 60 160 "$bin/exp_kernel_bench"
   export EXP_CUDA_TUNING=1
-  attempt ops_resnet50 120 30 "$bin/exp_gpu_bench" ops resnet50 256 bf16 --plans "$plans"
-  note "  $(tail -1 "$out/ops_resnet50.log" | cut -c1-200)"
-  for work_item in "resnet50 256 bf16" "frcnn 16 bf16" "frcnn 2 fp32"; do
+  # Model, batch, precision, time limit; the first searches for plans, the last starts warm.
+  for work_item in "frcnn 16 bf16 200" "resnet50 256 bf16 90" "frcnn 2 bf16 90" "resnext101 128 bf16 60" \
+    "seresnext101 128 bf16 60" "ssd300 128 bf16 60" "resnet50 256 fp16 60" "resnet50 256 tf32 60" \
+    "resnet50 256 bf16 30"; do
     # shellcheck disable=SC2086
     set -- $work_item
-    attempt "step_$1_$2_$3" 120 34 "$bin/exp_gpu_bench" step "$1" "$2" "$3" --plans "$plans"
+    attempt "step_$1_$2_$3" "$(left "$4")" 14 "$bin/exp_gpu_bench" step "$1" "$2" "$3" --plans "$plans"
     note "  $(grep -hE '^step' "$out/step_$1_$2_$3.log" | tail -1)"
   done
+  attempt kernels "$(left 60)" 8 "$bin/exp_kernel_bench"
 esac
 
 case " $parts " in *" sanitize "*)
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
   if [ -n "$sanitizer" ]; then
-    left=$((460 - (SECONDS - began)))
-    attempt memcheck $((left > 30 ? left : 30)) 12 "$sanitizer" --tool memcheck --error-exitcode 9 \
+    attempt memcheck "$(left 150)" 12 "$sanitizer" --tool memcheck --error-exitcode 9 \
       --print-limit 5 "$bin/exp_graph_test" "~*onvolution*"
   else
     note "compute-sanitizer: not there"

@@ -14,6 +14,7 @@
 #include "exp/models/faster_rcnn.h"
 #include "src/graph/cuda/conv_graph.h"
 #include "src/graph/cuda/conv_variants.h"
+#include "src/graph/cuda/plan_builder.h"
 
 namespace xp::graph::cuda {
 namespace {
@@ -149,6 +150,31 @@ TEST_CASE("SSD300's own kinds of convolution have repeatable plans") {
     }
   }
   CheckAll(problems, 30);
+}
+
+TEST_CASE("plans made by many threads are those that one thread makes") {
+  if (!H200()) return;
+  ConvProblem p;
+  p.kind = ConvKind::kWeightGrad;
+  p.type = DType::kBF16;
+  p.n = 16;
+  p.h = p.w = p.p = p.q = 28;
+  p.c = p.k = 128;
+  p.r = p.s = 3;
+  p.pad = {1, 1};
+  std::string why;
+  auto alone = ConvGraph::Create(H200(), p, &why);
+  auto shared = ConvGraph::Create(H200(), p, &why);
+  std::vector<std::string> engines = alone->Engines();
+  REQUIRE(engines == shared->Engines());
+  auto plans = BuildPlans(*shared, engines, std::chrono::seconds(60), &why);
+  REQUIRE(plans.size() == engines.size());
+  for (size_t i = 0; i < engines.size(); ++i) {
+    INFO(engines[i]);
+    auto plan = alone->Build(engines[i], &why);
+    REQUIRE((plan != nullptr) == (plans[i] != nullptr));
+    if (plan) CHECK(plan->workspace_bytes() == plans[i]->workspace_bytes());
+  }
 }
 
 TEST_CASE("an engine is found again by its name alone") {

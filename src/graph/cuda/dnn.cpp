@@ -27,6 +27,14 @@ std::map<std::string, std::string> ParseNotes(const std::vector<std::string>& no
   return plans;
 }
 
+bool IsNeighbour(const ConvProblem& a, const ConvProblem& b) {
+  ConvProblem same = b;
+  same.n = a.n, same.h = a.h, same.w = a.w, same.p = a.p, same.q = a.q;
+  int64_t pixels = a.n * a.p * a.q;
+  int64_t others = b.n * b.p * b.q;
+  return same.Key() == a.Key() && pixels <= 2 * others && others <= 2 * pixels;
+}
+
 }  // namespace
 
 Dnn::Dnn(const Device& device, const CudaOptions& options, cudaStream_t stream)
@@ -61,6 +69,19 @@ std::shared_ptr<ConvPlan> Dnn::Build(const ConvProblem& problem, const std::stri
   return nullptr;
 }
 
+// An epoch's last, smaller batch and images that stand instead of lying make problems that differ
+// in the number of pixels only: what won before is taken without another search.
+TunedPlan Dnn::Borrow(const ConvProblem& problem) {
+  TunedPlan tuned;
+  for (const auto& [key, use] : in_use_) {
+    if (!IsNeighbour(problem, use.problem)) continue;
+    tuned.choice = use.choice;
+    tuned.plan = Build(problem, use.choice, &tuned.why);
+    if (tuned.plan && TryPlan(problem, &tuned, stream_)) return tuned;
+  }
+  return {};
+}
+
 std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
   std::string key = problem.Key();
   if (auto known = in_use_.find(key); known != in_use_.end()) return known->second.plan;
@@ -68,7 +89,7 @@ std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
   std::string why;
   if (auto named = named_.find(key); named != named_.end()) {
     if (auto plan = Build(problem, named->second, &why)) {
-      in_use_[key] = {named->second, plan};
+      in_use_[key] = {problem, named->second, plan};
       return plan;
     }
     std::fprintf(stderr,
@@ -77,11 +98,12 @@ std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
   }
   if (std::string choice = cache_.Find(key); !choice.empty()) {
     if (auto plan = Build(problem, choice, &why)) {
-      in_use_[key] = {choice, plan};
+      in_use_[key] = {problem, choice, plan};
       return plan;
     }
   }
-  TunedPlan tuned = TunePlan(target_, problem, engines_tried_, stream_);
+  TunedPlan tuned = Borrow(problem);
+  if (!tuned.plan) tuned = TunePlan(target_, problem, engines_tried_, stream_);
   if (!tuned.plan) {
     throw UsageError(
         {.what = fmt::format("cuDNN {} has no {}plan for a convolution: {}", version_text(),
@@ -92,7 +114,7 @@ std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
                                        : "pass another precision or --device cpu"});
   }
   if (tuned.measured) cache_.Add(key, tuned.choice, tuned.milliseconds);
-  in_use_[key] = {tuned.choice, tuned.plan};
+  in_use_[key] = {problem, tuned.choice, tuned.plan};
   return tuned.plan;
 }
 

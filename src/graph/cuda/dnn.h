@@ -12,6 +12,7 @@
 #include "src/graph/cuda/cudnn_library.h"
 #include "src/graph/cuda/kernel.h"
 #include "src/graph/cuda/plan_cache.h"
+#include "src/graph/cuda/plan_tuner.h"
 
 namespace xp::graph::cuda {
 
@@ -21,7 +22,7 @@ class Dnn {
 
   // The plan in force for a problem: one that CudaOptions::plans names, else the cache's, else the
   // fastest of those that cuDNN proposes and that gave the same bits three times. Throws UsageError
-  // when there is none.
+  // when there is none. A neighbour's plan (other pixels, the rest alike) is tried before a search.
   std::shared_ptr<ConvPlan> Plan(const ConvProblem& problem);
 
   std::string version_text() const { return OpenCudnn().version_text(); }
@@ -40,7 +41,10 @@ class Dnn {
   PlanCache cache_;
   std::string made_for_;                      // "NVIDIA H200, cuDNN 9.19.0"
   std::map<std::string, std::string> named_;  // CudaOptions::plans
+  TunedPlan Borrow(const ConvProblem& problem);
+
   struct InUse {
+    ConvProblem problem;
     std::string choice;
     std::shared_ptr<ConvPlan> plan;
   };

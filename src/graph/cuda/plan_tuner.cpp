@@ -12,6 +12,7 @@
 #include "kernels/content_hash.h"
 #include "src/graph/cuda/check.h"
 #include "src/graph/cuda/element_type.h"
+#include "src/graph/cuda/plan_builder.h"
 
 namespace xp::graph::cuda {
 namespace {
@@ -177,26 +178,37 @@ class Bench {
   float best_ = std::numeric_limits<float>::max();
 };
 
-// Plans that build, most promising first; all of them, or (first_only) the first.
+// Plans of one variant, the most promising first; `first_only`: just the first that can be made.
+void AddCandidates(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
+                   const ConvVariant& variant, size_t engines, cudaStream_t stream, bool first_only,
+                   std::vector<Candidate>* candidates, std::string* why) {
+  std::unique_ptr<ConvGraph> graph = ConvGraph::Create(target, variant.problem, why);
+  if (!graph) return;
+  std::vector<std::string> names = graph->Engines();
+  size_t at_once = first_only ? 1 : engines;
+  // Further ones only while none of those before can be made.
+  for (size_t begin = 0; begin < names.size(); begin += at_once) {
+    std::vector<std::string> some(
+        names.begin() + static_cast<std::ptrdiff_t>(begin),
+        names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), begin + at_once)));
+    size_t before = candidates->size();
+    auto plans = BuildPlans(*graph, some, kEnoughBuilding, why);
+    for (size_t i = 0; i < plans.size(); ++i) {
+      if (!plans[i] || plans[i]->workspace_bytes() > kMaxWorkspace) continue;
+      candidates->push_back(
+          {variant.name + ":" + some[i], Complete(variant, problem, std::move(plans[i]), stream)});
+    }
+    if (candidates->size() > before) return;
+  }
+}
+
 std::vector<Candidate> Candidates(const std::shared_ptr<ConvTarget>& target,
                                   const ConvProblem& problem, size_t engines, cudaStream_t stream,
                                   bool first_only, std::string* why) {
   std::vector<Candidate> candidates;
   for (const ConvVariant& variant : VariantsOf(problem)) {
-    std::unique_ptr<ConvGraph> graph = ConvGraph::Create(target, variant.problem, why);
-    if (!graph) continue;
-    size_t built = 0;
-    auto start = std::chrono::steady_clock::now();
-    for (const std::string& engine : graph->Engines()) {
-      bool enough = built > 0 && std::chrono::steady_clock::now() - start > kEnoughBuilding;
-      if (built == engines || enough) break;
-      auto plan = graph->Build(engine, why);
-      if (!plan || plan->workspace_bytes() > kMaxWorkspace) continue;
-      ++built;
-      candidates.push_back(
-          {variant.name + ":" + engine, Complete(variant, problem, std::move(plan), stream)});
-      if (first_only) return candidates;
-    }
+    AddCandidates(target, problem, variant, engines, stream, first_only, &candidates, why);
+    if (first_only && !candidates.empty()) break;
   }
   return candidates;
 }
@@ -244,6 +256,18 @@ TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem&
                Seconds(end - built));
   }
   return result;
+}
+
+bool TryPlan(const ConvProblem& problem, TunedPlan* plan, cudaStream_t stream) {
+  Bench bench(problem, stream);
+  if (!bench.Fits()) return false;
+  bench.Fill();
+  Candidate candidate{plan->choice, plan->plan};
+  if (!bench.Time(&candidate)) return false;
+  if (problem.deterministic && !bench.RepeatsBitForBit(candidate)) return false;
+  plan->milliseconds = candidate.milliseconds;
+  plan->measured = true;
+  return true;
 }
 
 }  // namespace xp::graph::cuda

@@ -24,4 +24,8 @@ struct TunedPlan {
 TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
                    size_t engines, cudaStream_t stream);
 
+// Measures one plan with the same test of repeatability; false when it fails or the device has no
+// room to try.
+bool TryPlan(const ConvProblem& problem, TunedPlan* plan, cudaStream_t stream);
+
 }  // namespace xp::graph::cuda

@@ -88,7 +88,9 @@ void Show(const ShowOptions& options) {
 // optimizer's.
 std::string ModelName(const TensorInfo& tensor, bool ema) {
   if (tensor.name.starts_with("ema.")) return ema ? tensor.name.substr(4) : "";
-  return tensor.name.starts_with("optimizer.") ? "" : tensor.name;
+  bool state = tensor.name.starts_with("optimizer.") || tensor.name.starts_with("loss_scale") ||
+               tensor.name == "unit_scale";
+  return state ? "" : tensor.name;
 }
 
 ElementType TargetType(const TensorInfo& tensor, const std::string& dtype) {

@@ -68,9 +68,9 @@ CheckpointEvent WriteRunCheckpoint(const fs::path& work_dir, const CheckpointInf
   return e;
 }
 
-void RemoveSuperfluous(const fs::path& work_dir, int keep_last) {
-  if (keep_last <= 0) return;
-  for (const fs::path& path : Superfluous(ListCheckpoints(work_dir), {.last = keep_last})) {
+void RemoveSuperfluous(const fs::path& work_dir, const KeepPolicy& policy) {
+  if (policy.last <= 0) return;
+  for (const fs::path& path : Superfluous(ListCheckpoints(work_dir), policy)) {
     std::error_code ignored;  // a file that stays does no harm
     fs::remove(path, ignored);
   }
@@ -98,7 +98,7 @@ std::set<std::string> ModelNames(const graph::ParamLayout& layout,
   std::set<std::string> names;
   for (const graph::Param& p : layout.params()) {
     names.insert(p.name);
-    for (const std::string& slot : slots) names.insert(OptimizerTensorName(slot, p.name));
+    for (const std::string& slot : slots) names.insert(SlotTensorName(slot, p.name));
   }
   for (const graph::StateVar& s : layout.states()) names.insert(s.name);
   return names;

@@ -34,7 +34,7 @@ struct ResumePoint {
 CheckpointEvent WriteRunCheckpoint(const std::filesystem::path& work_dir,
                                    const CheckpointInfo& info, const FlatState& state,
                                    const Setup& setup);
-void RemoveSuperfluous(const std::filesystem::path& work_dir, int keep_last);
+void RemoveSuperfluous(const std::filesystem::path& work_dir, const KeepPolicy& policy);
 
 // Throws UsageError naming the tensors when the checkpoint is of another model or optimizer, or of
 // another seed.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exp/base/error.h"
+#include "exp/train/checkpoint.h"
 
 namespace xp::train {
 namespace {
@@ -47,7 +48,7 @@ std::vector<NamedTensor> ExportState(const ParamLayout& layout, const FlatState&
   for (size_t slot = 0; slot < slot_names.size(); ++slot) {
     const float* flat = state.optimizer.data() + slot * state.params.size();
     for (const Param& p : layout.params()) {
-      tensors.push_back(ExportParam(p, "optimizer." + slot_names[slot] + "." + p.name, flat));
+      tensors.push_back(ExportParam(p, SlotTensorName(slot_names[slot], p.name), flat));
     }
   }
   return tensors;
@@ -72,7 +73,7 @@ bool ImportTensor(const ParamLayout& layout, const NamedTensor& t,
     return true;
   }
   for (size_t slot = 0; slot < slot_names.size(); ++slot) {
-    std::string prefix = "optimizer." + slot_names[slot] + ".";
+    std::string prefix = SlotTensorName(slot_names[slot], "");
     if (t.name.starts_with(prefix)) {
       return load(t.name.substr(prefix.size()),
                   state->optimizer.data() + slot * state->params.size());

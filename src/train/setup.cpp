@@ -115,21 +115,21 @@ void InitializeWeights(const Reader& config, const TrainOptions& options, const 
   graph::InitializeParams(layout, options.seed, state.params.data());
   graph::InitializeStates(layout, state.states.data());
   if (options.resume_checkpoint.empty()) LoadInitialWeights(config, layout, warn, &state);
+  if (s.optimizer.ema_momentum > 0) {  // the average begins at the first weights
+    std::copy(state.params.begin(), state.params.end(),
+              state.optimizer.end() - static_cast<std::ptrdiff_t>(state.params.size()));
+  }
   s.WriteState(state);
 }
 
-std::vector<std::string> SlotNames(const OptimizerOptions& o) {
-  switch (o.kind) {
-    case OptimizerKind::kSgd:
-      return OptimizerSlots("sgd");
-    case OptimizerKind::kLars:
-      return OptimizerSlots("lars");
-    case OptimizerKind::kAdam:
-      return OptimizerSlots("adam");
-    case OptimizerKind::kAdamW:
-      return OptimizerSlots("adamw");
-  }
-  return {};
+// `max_keep_ckpts`, `keep_every` (epochs) and `evaluation.save_best` ("auto": the mAP).
+KeepPolicy ReadKeepPolicy(const Reader& config) {
+  KeepPolicy keep;
+  keep.last = static_cast<int>(config.Int("checkpoint_config.max_keep_ckpts", 0));
+  keep.every = static_cast<int>(config.Int("checkpoint_config.keep_every", 0));
+  keep.best_metric = config.String("evaluation.save_best", "");
+  if (keep.best_metric == "auto") keep.best_metric = "bbox_mAP";
+  return keep;
 }
 
 }  // namespace
@@ -144,6 +144,18 @@ FlatState Setup::ReadState() const {
           params->Read(graph::Storage::kOptimizer)};
 }
 
+std::vector<float> Setup::UseAverages() {
+  std::vector<float> weights = params->Read(graph::Storage::kParam);
+  std::vector<float> slots = params->Read(graph::Storage::kOptimizer);
+  UseWeights({slots.end() - static_cast<std::ptrdiff_t>(weights.size()), slots.end()});
+  return weights;
+}
+
+void Setup::UseWeights(const std::vector<float>& weights) {
+  params->Write(graph::Storage::kParam, weights);
+  params->RefreshComputeCopy();
+}
+
 void Setup::WriteState(const FlatState& state) {
   params->Write(graph::Storage::kParam, state.params);
   params->Write(graph::Storage::kState, state.states);
@@ -155,7 +167,7 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
   auto s = std::make_unique<Setup>();
   s->model = models::CreateModel(config.Child("model"));
   s->optimizer = ReadOptimizer(config);
-  s->slot_names = SlotNames(s->optimizer);
+  s->slot_names = OptimizerSlotNames(s->optimizer);
   OpenData(config, options, warn, *s);
   s->max_epochs = options.max_epochs >= 0 ? options.max_epochs
                                           : static_cast<int>(config.Int("runner.max_epochs"));
@@ -166,7 +178,7 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
   s->schedule = std::make_unique<Schedule>(
       ReadSchedule(config, std::max(planned_epochs, 1), s->steps_per_epoch()));
   s->checkpoint_interval = static_cast<int>(config.Int("checkpoint_config.interval", 1));
-  s->keep_checkpoints = static_cast<int>(config.Int("checkpoint_config.max_keep_ckpts", 0));
+  s->keep = ReadKeepPolicy(config);
 
   ChooseDevice(config, options, warn, *s);
   std::vector<BatchShape> shapes = Shapes(*s->train_loader);

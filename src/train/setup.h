@@ -12,6 +12,7 @@
 #include "exp/graph/backend.h"
 #include "exp/graph/program.h"
 #include "exp/models/model.h"
+#include "exp/train/checkpoint.h"
 #include "exp/train/flat_state.h"
 #include "exp/train/schedule.h"
 #include "exp/train/trainer.h"
@@ -30,9 +31,9 @@ struct Setup {
   std::vector<std::string> slot_names;
   std::unique_ptr<Schedule> schedule;
   int max_epochs = 0;
-  int eval_interval = 0;         // epochs; 0: never
-  int checkpoint_interval = 1;   // epochs
-  int keep_checkpoints = 0;      // 0: all
+  int eval_interval = 0;        // epochs; 0: never
+  int checkpoint_interval = 1;  // epochs
+  KeepPolicy keep;
   bool background_last = false;  // among the box head's classes; checkpoints say so
   std::unique_ptr<graph::ParamBuffers> params;
   std::unique_ptr<StepRunner> steps;
@@ -41,6 +42,9 @@ struct Setup {
   int64_t steps_per_epoch() const;  // optimizer steps
   FlatState ReadState() const;
   void WriteState(const FlatState& state);
+  // Puts the averaged weights in the place of the trained ones, which are returned to be put back.
+  std::vector<float> UseAverages();
+  void UseWeights(const std::vector<float>& weights);
 };
 
 using Warn = std::function<void(const std::string& code, const std::string& message)>;

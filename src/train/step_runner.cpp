@@ -50,7 +50,8 @@ StepRunner::Entry StepRunner::Build(const models::BatchShape& shape,
   e.images = input("images"), e.sizes = input("sizes");
   e.boxes = input("gt_boxes"), e.counts = input("gt_counts");
   e.labels = input(model_.task() == models::Task::kDetection ? "gt_labels" : "labels");
-  e.key = input("step_key"), e.lr = input("lr"), e.first = input("first");
+  e.key = input("step_key"), e.lr = input("lr"), e.first = input("first"),
+  e.ema = input("ema_momentum");
   for (const std::string& name : output_names_) e.outputs.push_back(g.Find(name, Storage::kOutput));
   e.program = std::make_unique<Program>(backend_, std::move(g), params_, std::move(arena));
   return e;
@@ -90,6 +91,8 @@ PendingLosses StepRunner::Run(const data::Batch& batch, double lr, uint64_t seed
   set(e.lr, &rate);
   int32_t is_first = first ? 1 : 0;
   set(e.first, &is_first);
+  float ema_momentum = static_cast<float>(optimizer_.ema_momentum);
+  set(e.ema, &ema_momentum);
   p.Run(update);
   PendingLosses pending;
   for (TensorId id : e.outputs) pending.reads.push_back(p.ReadAsync(id));

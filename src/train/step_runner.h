@@ -43,7 +43,7 @@ class StepRunner {
     models::BatchShape shape;
     std::unique_ptr<graph::Program> program;
     std::vector<graph::TensorId> outputs;  // of output_names_
-    graph::TensorId images, sizes, boxes, labels, counts, key, lr, first;
+    graph::TensorId images, sizes, boxes, labels, counts, key, lr, first, ema;
   };
   Entry Build(const models::BatchShape& shape, std::shared_ptr<graph::Buffer> arena);
   Entry& Find(const data::Batch& batch);

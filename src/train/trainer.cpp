@@ -54,12 +54,27 @@ class Trainer {
 
  private:
   void Resume() {
-    Checkpoint checkpoint = LoadCheckpoint(options_.resume_checkpoint);
+    Checkpoint checkpoint = OpenResumed();
     ResumePoint point = RestoreCheckpoint(checkpoint, *setup_, options_.seed);
     first_epoch_ = point.epoch;
     first_batch_ = point.batch;
     step_ = point.step;
     sums_ = point.sums;
+  }
+
+  // Of a folder the newest checkpoint that is intact.
+  Checkpoint OpenResumed() {
+    const std::filesystem::path& path = options_.resume_checkpoint;
+    if (!std::filesystem::is_directory(path)) return LoadCheckpoint(path);
+    auto warn = [&](const std::filesystem::path& damaged, const std::string& problem) {
+      observer_.OnWarning({"checkpoint.damaged", damaged.string() + ": " + problem, -1});
+    };
+    std::optional<Checkpoint> newest = LoadNewestCheckpoint(path, warn);
+    if (newest) return std::move(*newest);
+    throw UsageError({.what = "has no checkpoint",
+                      .where = path.string(),
+                      .expected = "epoch_N.safetensors or iter_N.safetensors",
+                      .next = "run without resuming"});
   }
 
   void EmitStart() {
@@ -213,7 +228,11 @@ class Trainer {
 
   void Evaluate(EpochEvent* e) {
     Clock::time_point start = Clock::now();
+    bool averaged = setup_->optimizer.ema_momentum > 0;
+    std::vector<float> weights;
+    if (averaged) weights = setup_->UseAverages();
     Detections detections = setup_->evaluator->Detect(options_.stop);
+    if (averaged) setup_->UseWeights(weights);
     if (!Stopping()) {
       CocoResult result = setup_->evaluator->Evaluate(detections);
       for (size_t i = 0; i < result.stats.size(); ++i)
@@ -241,7 +260,7 @@ class Trainer {
       info.metadata["exp.loss_sums"] = sums_.Text();
     }
     observer_.OnCheckpoint(WriteRunCheckpoint(options_.work_dir, info, state, *setup_));
-    RemoveSuperfluous(options_.work_dir, setup_->keep_checkpoints);
+    RemoveSuperfluous(options_.work_dir, setup_->keep);
   }
 
   static constexpr size_t kLag = 2;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "exp/config/reader.h"
+#include "exp/train/checkpoint.h"
 
 namespace xp::train {
 namespace {
@@ -75,10 +76,28 @@ TensorId AppendClip(Graph& g, const OptimizerOptions& o, const Buffers& b,
   return factor;
 }
 
+bool HasTwoMoments(const OptimizerOptions& o) {
+  return o.kind == OptimizerKind::kAdam || o.kind == OptimizerKind::kAdamW;
+}
+
+// The average lies in the last slot.
+void AppendEma(Graph& g, const OptimizerOptions& o, TensorId param) {
+  if (o.ema_momentum == 0) return;
+  TensorId ema = g.WholeBuffer(Storage::kOptimizer, OptimizerSlotCount(o) - 1);
+  TensorId momentum = g.AddInput("ema_momentum", {1}, DType::kF32);
+  g.AddOp(OpType::kEma, {param, ema, momentum}, {ema}, graph::NoAttrs{}, "ema");
+}
+
 }  // namespace
 
+std::vector<std::string> OptimizerSlotNames(const OptimizerOptions& o) {
+  std::vector<std::string> names = OptimizerSlots(HasTwoMoments(o) ? "adam" : "sgd");
+  if (o.ema_momentum > 0) names.emplace_back(kEmaSlot);
+  return names;
+}
+
 int OptimizerSlotCount(const OptimizerOptions& o) {
-  return o.kind == OptimizerKind::kAdam || o.kind == OptimizerKind::kAdamW ? 2 : 1;
+  return static_cast<int>(OptimizerSlotNames(o).size());
 }
 
 void AppendUpdate(Graph& g, const OptimizerOptions& o) {
@@ -107,7 +126,7 @@ void AppendUpdate(Graph& g, const OptimizerOptions& o) {
   attrs.max_value = static_cast<float>(o.max_value);
   TensorId slot0 = g.WholeBuffer(Storage::kOptimizer, 0);
   std::vector<TensorId> in{b.grad, b.grad_compute, b.accumulated, b.param, slot0};
-  if (OptimizerSlotCount(o) == 2) {
+  if (HasTwoMoments(o)) {
     TensorId slot1 = g.WholeBuffer(Storage::kOptimizer, 1);
     TensorId step = g.AddState({"optimizer.step", {1}, 0});
     in.insert(in.end(), {slot1, step, lr, factor});
@@ -117,6 +136,7 @@ void AppendUpdate(Graph& g, const OptimizerOptions& o) {
     OpType type = o.kind == OptimizerKind::kLars ? OpType::kLars : OpType::kSgd;
     g.AddOp(type, in, {b.param, slot0, b.param_compute}, attrs, "sgd");
   }
+  AppendEma(g, o, b.param);
 }
 
 OptimizerOptions ReadOptimizer(const config::Reader& config) {
@@ -154,6 +174,10 @@ OptimizerOptions ReadOptimizer(const config::Reader& config) {
   if (iters < 1 || iters > 100000)
     config.Bad("optimizer_config.cumulative_iters", "is out of range", "an int >= 1");
   o.cumulative_iters = static_cast<int>(iters);
+  o.ema_momentum = config.Double("ema.momentum", 0);
+  if (!(o.ema_momentum >= 0 && o.ema_momentum < 1)) {
+    config.Bad("ema.momentum", "is out of range", "a number from 0 (no average), below 1");
+  }
   return o;
 }
 

@@ -40,6 +40,11 @@ inline std::string OptimizerTensorName(const std::string& slot, const std::strin
   return "optimizer." + slot + "." + parameter;
 }
 inline std::string EmaTensorName(const std::string& parameter) { return "ema." + parameter; }
+// The averaged weights are kept as one more slot.
+inline constexpr const char* kEmaSlot = "ema";
+inline std::string SlotTensorName(const std::string& slot, const std::string& parameter) {
+  return slot == kEmaSlot ? EmaTensorName(parameter) : OptimizerTensorName(slot, parameter);
+}
 
 // "epoch_12.safetensors" at an epoch's end, "iter_5000.safetensors" within one.
 std::string CheckpointFileName(const CheckpointInfo& info);

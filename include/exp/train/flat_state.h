@@ -23,7 +23,7 @@ struct NamedTensor {
 };
 
 // "rpn.head.conv.0.0.weight", running statistics, and for slot k of the optimizer
-// "optimizer.<slot name k>.<parameter>"; each in file order.
+// "optimizer.<slot name k>.<parameter>" ("ema.<parameter>" for the averages); each in file order.
 std::vector<NamedTensor> ExportState(const graph::ParamLayout& layout, const FlatState& state,
                                      const std::vector<std::string>& slot_names);
 // Where a named tensor belongs; false when the model has no such tensor. Throws UsageError naming

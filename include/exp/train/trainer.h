@@ -20,8 +20,10 @@ struct TrainOptions {
   std::string device = "auto";  // auto | cpu | cuda | cuda:N
   uint64_t seed = 0;
   std::filesystem::path work_dir;  // checkpoints and plan notes go here; made when absent
-  std::filesystem::path
-      resume_checkpoint;           // empty: start from the config's load_from or from scratch
+  // A checkpoint, or a folder: then its newest one that is intact, with a warning
+  // ("checkpoint.damaged") for each that isn't. Empty: start from the config's load_from or from
+  // scratch.
+  std::filesystem::path resume_checkpoint;
   int threads = 0;                 // compute threads, 0: all cores of this machine
   int max_epochs = -1;             // -1: the config's runner.max_epochs
   std::vector<std::string> plans;  // StartEvent::plans of the run that this one repeats

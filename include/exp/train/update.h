@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "exp/graph/graph.h"
 #include "exp/train/param_groups.h"
@@ -25,15 +26,19 @@ struct OptimizerOptions {
   ParamGroups groups;
   double max_norm = 0, max_value = 0;  // grad_clip; 0: none
   int cumulative_iters = 1;
+  double ema_momentum = 0;  // `ema.momentum`: average = (1 - m) * average + m * weights; 0: none
 };
 
 OptimizerOptions ReadOptimizer(const config::Reader& config);
 
-// Param-sized vectors of state that the optimizer keeps: momentum, or m, v and a step counter.
+// Param-sized vectors of state, by their names in checkpoints: the optimizer's ("momentum", or
+// "exp_avg" and "exp_avg_sq"), then "ema" where weights are averaged.
+std::vector<std::string> OptimizerSlotNames(const OptimizerOptions& options);
 int OptimizerSlotCount(const OptimizerOptions& options);
 
 // After AppendBackward. Adds the inputs "lr" f32 [1] and, when gradients are accumulated, "first"
-// i32 [1]; the output "grad_norm" f32 [1] where gradients are clipped or scaled.
+// i32 [1], "ema_momentum" f32 [1] where weights are averaged; the output "grad_norm" f32 [1] where
+// gradients are clipped or scaled.
 void AppendUpdate(graph::Graph& g, const OptimizerOptions& options);
 
 }  // namespace xp::train

@@ -1,0 +1,174 @@
+// Stopping and resuming gives the same bits as never having stopped: in the middle of an epoch, of
+// a warm-up, of an accumulation's group, at a milestone, with every kind of optimizer state
+// (mmdetection#6572, detectron2#3381, open_clip#413). Trains a small detector on drawn shapes.
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "catch.h"
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/config/load.h"
+#include "exp/data/shapes.h"
+#include "exp/train/checkpoint.h"
+#include "exp/train/trainer.h"
+#include "temp_folder.h"
+
+using namespace xp;
+using namespace xp::train;
+
+namespace {
+
+// 10 images in batches of 2: 5 batches an epoch, 3 epochs.
+class Work {
+ public:
+  Work() {
+    data::DrawShapes(folder / "shapes",
+                     {.images = 10, .val = 0, .seed = 3, .width = 96, .height = 64});
+  }
+
+  config::Node Config(std::vector<std::string> set) const {
+    std::vector<std::string> all = {"data_root=" + (folder / "shapes").string(),
+                                    "data.samples_per_gpu=2",
+                                    "data.train.img_scale=[96, 64]",
+                                    "model.neck.out_channels=16",
+                                    "model.roi_head.bbox_head.fc_out_channels=32",
+                                    "runner.max_epochs=3",
+                                    "model.train_cfg.rpn_proposal.nms_pre=50",
+                                    "model.train_cfg.rpn_proposal.max_per_img=40",
+                                    "evaluation.interval=0",
+                                    "lr_config.warmup_iters=7",
+                                    "lr_config.step=[2]"};
+    all.insert(all.end(), set.begin(), set.end());
+    return config::Load(EXP_SOURCE_DIR "/configs/quickstart.yaml", all).root;
+  }
+
+  TempFolder folder;
+};
+
+// What a run tells: each epoch's hashes, each step's rate and loss, the checkpoints.
+struct Diary : Observer {
+  std::vector<std::string> epochs;
+  std::vector<std::string> steps;
+  std::vector<std::string> checkpoints, warnings;
+  EndState end = EndState::kFailed;
+  int64_t stop_at = -1;
+  std::atomic<bool> stop{false};
+
+  void OnStep(const StepEvent& e) override {
+    steps.push_back(fmt::format("{} {} {:a} {:a}", e.step, e.epoch, e.lr, e.total));
+    if (e.step == stop_at) stop = true;
+  }
+  void OnEpoch(const EpochEvent& e) override {
+    epochs.push_back(fmt::format("{} {} {} {:a}", e.epoch, e.weights_hash.Hex(),
+                                 e.optimizer_hash.Hex(), e.total));
+  }
+  void OnCheckpoint(const CheckpointEvent& e) override { checkpoints.push_back(e.path); }
+  void OnWarning(const WarningEvent& e) override { warnings.push_back(e.code + " " + e.message); }
+  void OnEnd(const EndEvent& e) override { end = e.state; }
+};
+
+void RunTraining(const config::Node& config, const std::filesystem::path& work_dir,
+                 const std::filesystem::path& resume, Diary* diary) {
+  TrainOptions options;
+  options.device = "cpu";
+  options.threads = 1;
+  options.seed = 11;
+  options.work_dir = work_dir;
+  options.resume_checkpoint = resume;
+  options.stop = &diary->stop;
+  Train(config, options, *diary);
+}
+
+// Stops after each of the steps and resumes from the folder: the steps and epochs told must add up
+// to the whole run's.
+void CheckStops(const Work& work, const config::Node& config, const std::vector<int64_t>& stops) {
+  Diary whole;
+  RunTraining(config, work.folder / "whole", {}, &whole);
+  REQUIRE(whole.end == EndState::kFinished);
+  REQUIRE(whole.epochs.size() == 3);
+  for (int64_t stop : stops) {
+    INFO("stopped at step " << stop);
+    const std::filesystem::path dir = work.folder / fmt::format("stop{}", stop);
+    Diary first, second;
+    first.stop_at = stop;
+    RunTraining(config, dir, {}, &first);
+    REQUIRE(first.end == EndState::kInterrupted);
+    RunTraining(config, dir, dir, &second);
+    CHECK(second.end == EndState::kFinished);
+    std::vector<std::string> steps = first.steps, epochs = first.epochs;
+    steps.insert(steps.end(), second.steps.begin(), second.steps.end());
+    epochs.insert(epochs.end(), second.epochs.begin(), second.epochs.end());
+    CHECK(steps == whole.steps);
+    CHECK(epochs == whole.epochs);
+    std::filesystem::remove_all(dir);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("SGD with a linear warm-up and a milestone resumes to the same bits") {
+  Work work;
+  CheckStops(work, work.Config({}), {0, 4, 6, 9});
+}
+
+TEST_CASE("AdamW with averages, accumulation, clipping and a cosine resumes to the same bits") {
+  Work work;
+  config::Node config = work.Config({"optimizer.type=AdamW", "optimizer.lr=0.001",
+                                     "+ema.momentum=0.1", "optimizer_config.cumulative_iters=2",
+                                     "+optimizer_config.grad_clip={max_norm: 1.0}",
+                                     "lr_config.policy=CosineAnnealing", "~lr_config.step"});
+  CheckStops(work, config, {0, 4});
+}
+
+TEST_CASE("a damaged checkpoint is passed over with a warning") {
+  Work work;
+  config::Node config = work.Config({});
+  Diary whole, resumed;
+  const std::filesystem::path dir = work.folder / "run";
+  RunTraining(config, dir, {}, &whole);
+  REQUIRE(whole.checkpoints.size() == 3);
+  std::string content = ReadFile(whole.checkpoints[2]);
+  content[content.size() / 2] ^= 1;
+  WriteFileAtomic(whole.checkpoints[2], content);
+  RunTraining(config, dir, dir, &resumed);
+  REQUIRE(resumed.warnings.size() == 1);
+  CHECK_THAT(resumed.warnings[0],
+             ContainsSubstring("checkpoint.damaged") && ContainsSubstring("epoch_3.safetensors"));
+  REQUIRE(resumed.epochs.size() == 1);
+  CHECK(resumed.epochs[0] == whole.epochs[2]);
+  Diary none;
+  CHECK_THROWS_WITH(RunTraining(config, dir, work.folder / "shapes", &none),
+                    ContainsSubstring("has no checkpoint"));
+}
+
+TEST_CASE("averages start at the first weights and follow them") {
+  Work work;
+  Diary diary;
+  RunTraining(work.Config({"+ema.momentum=0.25", "runner.max_epochs=1", "lr_config.step=[1]"}),
+              work.folder / "run", {}, &diary);
+  Checkpoint checkpoint = LoadCheckpoint(work.folder / "run" / "epoch_1.safetensors");
+  const std::string name = "backbone.body.conv1.weight";
+  std::vector<float> weights = checkpoint.file->ReadFloats(name),
+                     average = checkpoint.file->ReadFloats("ema." + name);
+  CHECK(weights != average);
+  double distance = 0, size = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    distance += std::abs(weights[i] - average[i]);
+    size += std::abs(weights[i]);
+  }
+  CHECK(distance < 0.2 * size);  // near them after 5 steps, and not zero or noise
+}
+
+TEST_CASE("checkpoints beyond the policy are removed") {
+  Work work;
+  Diary diary;
+  RunTraining(
+      work.Config({"checkpoint_config.max_keep_ckpts=1", "+checkpoint_config.keep_every=2"}),
+      work.folder / "run", {}, &diary);
+  CHECK(diary.checkpoints.size() == 3);
+  std::string left;
+  for (const CheckpointEntry& entry : ListCheckpoints(work.folder / "run"))
+    left += entry.path.filename().string() + " ";
+  CHECK(left == "epoch_2.safetensors epoch_3.safetensors ");
+}

@@ -48,7 +48,12 @@ uint64_t Seed(const Options& options, const config::Node& root) {
 void FindCheckpoint(const record::Run& run, Launch& launch) {
   for (auto c = run.checkpoints.rbegin(); c != run.checkpoints.rend(); ++c) {
     std::error_code error;
-    if (!fs::is_regular_file(c->path, error) || HashFile(c->path).Hex() != c->hash) continue;
+    if (!fs::is_regular_file(c->path, error)) continue;  // let go of by the keep policy, or moved
+    if (HashFile(c->path).Hex() != c->hash) {
+      fmt::print(stderr, "warning: {} isn't as it was written: the checkpoint before it is used\n",
+                 c->path);
+      continue;
+    }
     launch.resume_checkpoint = c->path;
     launch.resume_hash = c->hash;
     launch.resume_step = c->step;

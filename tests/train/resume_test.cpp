@@ -116,7 +116,7 @@ TEST_CASE("AdamW with averages, accumulation, clipping and a cosine resumes to t
   Work work;
   config::Node config = work.Config({"optimizer.type=AdamW", "optimizer.lr=0.001",
                                      "+ema.momentum=0.1", "optimizer_config.cumulative_iters=2",
-                                     "+optimizer_config.grad_clip={max_norm: 1.0}",
+                                     "optimizer_config.grad_clip={max_norm: 1.0}",
                                      "lr_config.policy=CosineAnnealing", "~lr_config.step"});
   CheckStops(work, config, {0, 4});
 }

@@ -332,4 +332,27 @@ CocoDataset LoadCoco(const std::filesystem::path& json, const CocoOptions& optio
   return dataset;
 }
 
+CocoDataset Repeated(CocoDataset dataset, int times) {
+  const size_t images = dataset.images.size();
+  const size_t annotations = dataset.annotations.size();
+  if (images * static_cast<size_t>(std::max(times, 1)) > (size_t{1} << 30)) {
+    throw UsageError({.what = fmt::format("{} images {} times over are too many", images, times),
+                      .where = dataset.path,
+                      .expected = "at most 2^30 images an epoch"});
+  }
+  for (int copy = 1; copy < times; ++copy) {
+    for (size_t i = 0; i < images; ++i) {
+      dataset.images.push_back(dataset.images[i]);
+      const int32_t begin = dataset.first[i], end = dataset.first[i + 1];
+      dataset.first.push_back(dataset.first.back() + end - begin);
+    }
+    for (size_t i = 0; i < annotations; ++i) {
+      CocoAnnotation annotation = dataset.annotations[i];
+      annotation.image += static_cast<int32_t>(images * static_cast<size_t>(copy));
+      dataset.annotations.push_back(annotation);
+    }
+  }
+  return dataset;
+}
+
 }  // namespace xp::data

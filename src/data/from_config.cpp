@@ -240,7 +240,11 @@ AuditOptions ReadAuditOptions(const Reader& config) {
 
 std::unique_ptr<Loader> OpenLoader(const Reader& config, const std::string& part, uint64_t seed) {
   LoaderOptions options = ReadLoaderOptions(config, part, seed);
-  return std::make_unique<Loader>(std::make_shared<CocoDataset>(OpenDataset(config, part)),
+  CocoDataset dataset = OpenDataset(config, part);
+  if (part == "train") {
+    dataset = Repeated(std::move(dataset), ReadInt(Part(config, part), "times", 1, 1, 1 << 20));
+  }
+  return std::make_unique<Loader>(std::make_shared<CocoDataset>(std::move(dataset)),
                                   std::move(options));
 }
 

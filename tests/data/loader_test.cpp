@@ -340,6 +340,39 @@ TEST_CASE("the drawn set has these bytes on every machine") {
   CHECK_THROWS_AS(DrawShapes(dir.path, {.images = 0}), Error);
 }
 
+TEST_CASE("a repeated set shows each image that many times an epoch, each time augmented anew") {
+  Drawn drawn;
+  const size_t images = drawn.set->images.size();
+  auto thrice = std::make_shared<CocoDataset>(Repeated(*drawn.set, 3));
+  REQUIRE(thrice->images.size() == 3 * images);
+  REQUIRE(thrice->annotations.size() == 3 * drawn.set->annotations.size());
+  for (size_t i = 0; i < thrice->images.size(); ++i) {
+    REQUIRE(thrice->Of(static_cast<int>(i)).size() ==
+            drawn.set->Of(static_cast<int>(i % images)).size());
+    for (const CocoAnnotation& a : thrice->Of(static_cast<int>(i))) {
+      CHECK(a.image == static_cast<int32_t>(i));
+    }
+  }
+  LoaderOptions options = drawn.Options();
+  options.flip_ratio = 0.5;
+  Loader loader(thrice, options);
+  std::map<int64_t, int> seen;
+  std::map<int64_t, std::set<bool>> mirrored;
+  loader.StartEpoch(0);
+  Batch batch;
+  while (loader.Next(&batch)) {
+    for (size_t i = 0; i < batch.image_ids.size(); ++i) {
+      ++seen[batch.image_ids[i]];
+      mirrored[batch.image_ids[i]].insert((batch.flips[i] & 1) != 0);
+    }
+  }
+  CHECK(seen.size() == images);
+  for (const auto& [id, times] : seen) CHECK(times == 3);
+  size_t both = 0;
+  for (const auto& [id, ways] : mirrored) both += ways.size() == 2;
+  CHECK(both > images / 3);  // three quarters are expected
+}
+
 TEST_CASE("augmented batches stay in their shapes and don't depend on workers") {
   Drawn drawn;
   LoaderOptions options = drawn.Options();

@@ -81,4 +81,9 @@ struct CocoDataset {
 // `options.classes` that the file doesn't have, and under kStrict for the first problem.
 CocoDataset LoadCoco(const std::filesystem::path& json, const CocoOptions& options = {});
 
+// The same images `times` over, as mmdetection's RepeatDataset: a longer epoch of a small set. Each
+// copy is drawn and augmented by itself. Ids are those of the originals, so this is for training
+// only. Throws UsageError when there would be more than 2^30 images.
+CocoDataset Repeated(CocoDataset dataset, int times);
+
 }  // namespace xp::data

@@ -1,0 +1,49 @@
+#include "src/cli/app.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "exp/base/error.h"
+
+namespace xp::cli {
+namespace {
+
+int Parse(int argc, char** argv, void (*add)(CLI::App& app, Context& context)) {
+  CLI::App app{"Trains vision models and can always say what produced a result.", "exp"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "exp " EXP_VERSION);
+  Context context;
+  context.argv.assign(argv, argv + argc);
+  add(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForAllHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    app.exit(e);
+    return static_cast<int>(ErrorKind::kUsage);
+  }
+  return context.exit_code;
+}
+
+}  // namespace
+
+int RunApp(int argc, char** argv, void (*add)(CLI::App& app, Context& context)) {
+  try {
+    return Parse(argc, argv, add);
+  } catch (const Error& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return e.exit_code();
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "error: {}\n  next: this is a fault of exp itself; please report it\n",
+               e.what());
+    return static_cast<int>(ErrorKind::kJob);
+  }
+}
+
+}  // namespace xp::cli

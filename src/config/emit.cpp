@@ -41,6 +41,8 @@ void AppendString(std::string& out, std::string_view text) {
   out += '"';
 }
 
+bool IsBigInt(const Node& node) { return node.IsString() && node.tag() == kBigInt; }
+
 std::string FloatText(double value) {
   if (std::isnan(value)) return ".nan";
   if (std::isinf(value)) return value < 0 ? "-.inf" : ".inf";
@@ -73,6 +75,10 @@ class JsonWriter {
 
   void Write(const Node& node, int depth) {
     if (node.tag().empty()) return Untagged(node, depth);
+    if (IsBigInt(node)) {
+      out += node.AsString();
+      return;
+    }
     out += "{";
     Line(depth + 1);
     AppendString(out, node.tag());
@@ -123,7 +129,7 @@ class JsonWriter {
   void WriteList(const Node& node, int depth) {
     // Lists of scalars stay on one line; they are what people compare by eye.
     bool flat = std::none_of(node.items().begin(), node.items().end(), [](const Node& item) {
-      return item.IsContainer() || !item.tag().empty();
+      return item.IsContainer() || (!item.tag().empty() && !IsBigInt(item));
     });
     out += '[';
     bool first = true;
@@ -167,7 +173,8 @@ class YamlWriter {
  public:
   // Writes the value of a key, or of a list's dash: what follows "key:" or "-".
   void Value(const Node& node, size_t indent, bool in_list) {
-    std::string tag = node.tag().empty() ? "" : " " + std::string(node.tag());
+    const bool tagged = !node.tag().empty() && !IsBigInt(node);
+    std::string tag = tagged ? " " + std::string(node.tag()) : "";
     if (!node.IsContainer() || node.size() == 0) {
       out += tag + " " + Flow(node) + "\n";
       return;
@@ -215,6 +222,7 @@ class YamlWriter {
       case Kind::kFloat:
         return FloatText(node.AsDouble());
       case Kind::kString:
+        if (IsBigInt(node)) return node.AsString();
         // A tagged plain scalar would be typed; its string must stay a string.
         return Text(node.AsString(), true);
       case Kind::kList: {
@@ -252,7 +260,8 @@ class YamlWriter {
   static bool Flat(const Node& node) {
     return node.IsList() &&
            std::none_of(node.items().begin(), node.items().end(), [](const Node& item) {
-             return (item.IsContainer() && item.size() > 0) || !item.tag().empty();
+             return (item.IsContainer() && item.size() > 0) ||
+                    (!item.tag().empty() && !IsBigInt(item));
            });
   }
 };

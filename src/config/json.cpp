@@ -79,7 +79,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool number_integer(number_integer_t value) override { return Add(Node(int64_t{value})); }
   bool number_unsigned(number_unsigned_t value) override {
     if (value > static_cast<uint64_t>(INT64_MAX)) {
-      Fail("the int " + std::to_string(value) + " doesn't fit into 64 bits");
+      Node big(std::to_string(value));
+      big.set_tag(kBigInt);
+      return Add(std::move(big));
     }
     return Add(Node(static_cast<int64_t>(value)));
   }
@@ -154,7 +156,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   static Node Untag(Node node) {
     if (!node.IsDict() || node.size() != 1) return node;
     const Entry& entry = node.entries().front();
-    if (entry.key.size() < 2 || entry.key[0] != '!') return node;
+    if (entry.key.size() < 2 || entry.key[0] != '!' || entry.key == kBigInt) return node;
     Node value = entry.value;
     if (!value.tag().empty()) return node;
     if (entry.key == "!!float" && value.IsString()) {

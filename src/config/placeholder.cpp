@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "exp/base/error.h"
+#include "exp/config/canonical.h"
 #include "src/config/suggest.h"
 
 namespace xp::config {
@@ -55,7 +57,8 @@ Environment ReadEnvironment(std::string_view text, size_t begin) {
   return found;
 }
 
-// {{ name }}: the name, or "" when it isn't one word.
+}  // namespace
+
 std::string_view ReadName(std::string_view text, size_t begin, size_t* length) {
   size_t from = text.find_first_not_of(" \t", begin + 2);
   if (from == std::string_view::npos) return {};
@@ -66,8 +69,6 @@ std::string_view ReadName(std::string_view text, size_t begin, size_t* length) {
   *length = close + 2 - begin;
   return text.substr(from, end - from);
 }
-
-}  // namespace
 
 bool ReadPlaceholder(std::string_view text, size_t begin, const fs::path& file, const Origin& at,
                      std::string* replacement, size_t* length) {
@@ -129,17 +130,40 @@ bool IsNullDefault(std::string_view text) {
          std::getenv(environment.name.c_str()) == nullptr;
 }
 
+namespace {
+
+// Whether a place of a YAML or JSON line is inside quotes, and which.
+struct Quotes {
+  char open = 0;
+  void See(std::string_view text, size_t i) {
+    char c = text[i];
+    if (c == '\n') {
+      open = 0;
+    } else if (c == '"' && open != '\'') {
+      bool escaped = open == '"' && text[i - 1] == '\\';
+      if (!escaped) open = open == '"' ? 0 : '"';
+    } else if (c == '\'' && open != '"') {
+      bool apostrophe = open == 0 && i > 0 && Word(text[i - 1]);
+      if (!apostrophe) open = open == '\'' ? 0 : '\'';
+    }
+  }
+};
+
+}  // namespace
+
 std::string SubstituteFile(std::string_view text, const fs::path& file) {
   if (text.find("{{") == std::string_view::npos) return std::string(text);
   std::string out;
   int line = 1;
   size_t line_start = 0;
+  Quotes quotes;
   for (size_t i = 0; i < text.size();) {
     if (text[i] == '\n') {
       ++line;
       line_start = i + 1;
     }
     if (text.compare(i, 2, "{{") != 0) {
+      quotes.See(text, i);
       out += text[i++];
       continue;
     }
@@ -148,15 +172,14 @@ std::string SubstituteFile(std::string_view text, const fs::path& file) {
     size_t length = 0;
     std::string_view name = ReadName(text, i, &length);
     if (name.rfind("_base_.", 0) == 0) {
-      out += fmt::format("\"{}{}{}\"", kMarkStart, name.substr(7), kMarkEnd);
+      const char* quote = quotes.open == 0 ? "\"" : "";
+      out += fmt::format("{0}{1}{2}{3}{0}", quote, kMarkStart, name.substr(7), kMarkEnd);
       i += length;
     } else if (ReadPlaceholder(text, i, file, at, &replacement, &length)) {
       bool none = replacement == "None" && IsNullDefault(text.substr(i, length));
-      size_t quotes = 0;
-      for (size_t k = line_start; k < i; ++k)
-        quotes += text[k] == '"' && (k == 0 || text[k - 1] != '\\') ? 1 : 0;
       for (char c : none ? std::string("null") : replacement) {
-        if (quotes % 2 == 1 && (c == '\\' || c == '"')) out += '\\';
+        if (quotes.open == '"' && (c == '\\' || c == '"')) out += '\\';
+        if (quotes.open == '\'' && c == '\'') out += '\'';
         out += c;
       }
       i += length;
@@ -167,36 +190,75 @@ std::string SubstituteFile(std::string_view text, const fs::path& file) {
   return out;
 }
 
+namespace {
+
+// The base's value that a mark at `at` of the text names.
+const Node& Marked(const Node& node, size_t at, const Node& bases, std::string* path,
+                   size_t* after) {
+  const std::string& text = node.AsString();
+  const size_t from = at + kMarkStart.size();
+  const size_t end = std::min(text.find(kMarkEnd, from), text.size());
+  *path = text.substr(from, end - from);
+  *after = std::min(end + kMarkEnd.size(), text.size());
+  const Node* found = bases.At(*path);
+  if (found != nullptr) return *found;
+  std::vector<std::string> names;
+  for (const Entry& entry : bases.entries()) names.push_back(entry.key);
+  throw UsageError({.what = fmt::format("the bases have no key `{}`", *path),
+                    .where = node.Where(),
+                    .expected = "",
+                    .next = DidYouMean(Nearest(*path, names))});
+}
+
+void ResolveMarks(Node& node, const Node& bases) {
+  const std::string text = node.AsString();
+  auto sources = std::make_shared<std::vector<Source>>();
+  std::shared_ptr<const Layer> older;
+  std::string note;
+  std::string joined;
+  const Node* whole = nullptr;
+  size_t done = 0;
+  for (size_t at = text.find(kMarkStart); at != std::string::npos;
+       at = text.find(kMarkStart, done)) {
+    joined += text.substr(done, at - done);
+    std::string path;
+    const Node& found = Marked(node, at, bases, &path, &done);
+    note += (note.empty() ? "from " : ", ") + path;
+    const bool alone = at == 0 && done == text.size();
+    if (!alone && found.IsContainer()) {
+      throw UsageError({.what = fmt::format("`{}` is {} and can't stand inside text", path,
+                                            KindName(found.kind())),
+                        .where = node.Where(),
+                        .next = "let the placeholder be the whole value"});
+    }
+    sources->push_back({path, found.IsContainer() ? nullptr : std::make_shared<const Node>(found)});
+    if (alone) {
+      whole = &found;
+      older = found.history();
+    } else {
+      joined += found.IsString() ? found.AsString() : CanonicalJson(found);
+    }
+  }
+  joined += text.substr(done);
+  Node value = whole != nullptr ? *whole : Node(joined);
+  value.set_origin(node.origin());
+  auto layer = std::make_shared<Layer>();
+  layer->action = Action::kComputed;
+  layer->at = node.origin();
+  layer->value = value;
+  layer->value.set_history(nullptr);
+  layer->from = std::move(sources);
+  layer->note = std::move(note);
+  layer->older = std::move(older);
+  value.set_history(std::move(layer));
+  node = std::move(value);
+}
+
+}  // namespace
+
 void ResolveBaseMarks(Node& node, const Node& bases) {
   if (node.IsString()) {
-    const std::string& text = node.AsString();
-    if (text.rfind(kMarkStart, 0) != 0) return;
-    std::string path =
-        text.substr(kMarkStart.size(), text.size() - kMarkStart.size() - kMarkEnd.size());
-    const Node* found = bases.At(path);
-    if (found == nullptr) {
-      std::vector<std::string> names;
-      for (const Entry& entry : bases.entries()) names.push_back(entry.key);
-      throw UsageError({.what = fmt::format("the bases have no key `{}`", path),
-                        .where = node.Where(),
-                        .expected = "",
-                        .next = DidYouMean(Nearest(path, names))});
-    }
-    Node value = *found;
-    value.set_origin(node.origin());
-    auto sources = std::make_shared<std::vector<Source>>();
-    sources->push_back(
-        {path, value.IsContainer() ? nullptr : std::make_shared<const Node>(*found)});
-    auto layer = std::make_shared<Layer>();
-    layer->action = Action::kComputed;
-    layer->at = node.origin();
-    layer->value = value;
-    layer->value.set_history(nullptr);
-    layer->from = std::move(sources);
-    layer->note = "from " + path;
-    layer->older = found->history();
-    value.set_history(std::move(layer));
-    node = std::move(value);
+    if (node.AsString().find(kMarkStart) != std::string::npos) ResolveMarks(node, bases);
     return;
   }
   if (node.IsList()) {

@@ -26,6 +26,9 @@ bool IsNullDefault(std::string_view text);
 bool ReadPlaceholder(std::string_view text, size_t begin, const std::filesystem::path& file,
                      const Origin& at, std::string* replacement, size_t* length);
 
+// {{ name }} at `begin`: the name (dots allowed), or "" when it isn't one word.
+std::string_view ReadName(std::string_view text, size_t begin, size_t* length);
+
 // For YAML and JSON: all placeholders of a whole file. {{_base_.a.b}} becomes a string that
 // ResolveBaseMarks finds.
 std::string SubstituteFile(std::string_view text, const std::filesystem::path& file);

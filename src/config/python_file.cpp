@@ -23,12 +23,7 @@ bool AssignsBase(const Ast& statement) {
 }
 
 bool Standard(const std::string& module) {
-  static const char* const kNames[] = {
-      "copy",      "math",        "os",      "sys",    "re",     "json", "argparse", "functools",
-      "itertools", "collections", "pathlib", "random", "string", "time", "typing",   "warnings"};
-  std::string top = module.substr(0, module.find('.'));
-  return module.rfind("mmengine.config", 0) == 0 ||
-         std::find(std::begin(kNames), std::end(kNames), top) != std::end(kNames);
+  return module.rfind("mmengine.config", 0) == 0 || python::IsStandardModule(module);
 }
 
 // As mmengine's Config._is_lazy_import.

@@ -7,6 +7,7 @@
 
 #include "exp/base/error.h"
 #include "exp/config/canonical.h"
+#include "src/config/scalar.h"
 #include "src/config/suggest.h"
 
 namespace xp::config {
@@ -92,9 +93,11 @@ namespace {
 [[noreturn]] void WrongKind(const Reader& reader, std::string_view path, const Node& node,
                             const char* expected) {
   std::string next;
-  if (node.IsString()) next = "write it without quotes";
+  const bool big = node.tag() == kBigInt;
+  if (node.IsString() && !big) next = "write it without quotes";
   throw UsageError(
-      {.what = fmt::format("`{}` is {}: {}", reader.Full(path), KindName(node.kind()), Brief(node)),
+      {.what = fmt::format("`{}` is {}: {}", reader.Full(path),
+                           big ? "an int above 2^63-1" : KindName(node.kind()), Brief(node)),
        .where = node.Where().empty() ? reader.Where(path) : node.Where(),
        .expected = expected,
        .next = std::string(expected).find("string") == std::string::npos ? next : ""});

@@ -25,10 +25,15 @@ Node ParseInt(std::string_view digits, int base, bool negative, std::string_view
   auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, base);
   uint64_t limit = static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) + (negative ? 1 : 0);
+  if (error == std::errc() && magnitude > limit && !negative) {
+    Node big(std::to_string(magnitude));
+    big.set_tag(kBigInt);
+    return big;
+  }
   if (error != std::errc() || magnitude > limit) {
     throw UsageError({.what = "the int " + std::string(text.substr(0, 40)) +
                               (text.size() > 40 ? "..." : "") + " doesn't fit into 64 bits",
-                      .expected = "an int between -2^63 and 2^63-1",
+                      .expected = "an int from -2^63 to 2^64-1",
                       .next = "write it with a decimal point, or in quotes to keep it as text"});
   }
   return Node(static_cast<int64_t>(negative ? 0 - magnitude : magnitude));

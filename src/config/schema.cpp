@@ -12,6 +12,7 @@
 
 #include "exp/base/error.h"
 #include "exp/config/canonical.h"
+#include "src/config/scalar.h"
 #include "src/config/suggest.h"
 
 namespace xp::config {
@@ -46,6 +47,7 @@ json ToJson(const Node& node) {
     case Kind::kFloat:
       return node.AsDouble();
     case Kind::kString:
+      if (node.tag() == kBigInt) return std::stoull(node.AsString());
       return node.AsString();
     case Kind::kList: {
       json list = json::array();

@@ -19,6 +19,12 @@ std::string_view View(const yaml_char_t* text) {
   return text == nullptr ? std::string_view() : reinterpret_cast<const char*>(text);
 }
 
+// `!<!!int>` spells out a tag that only the short form `!!int` may mean here.
+std::string TagOf(const yaml_char_t* text) {
+  std::string tag(View(text));
+  return tag.rfind("!!", 0) == 0 ? std::string(kStandardTag) + tag.substr(2) : tag;
+}
+
 struct Event {
   yaml_event_t raw{};
   bool alive = false;
@@ -161,7 +167,7 @@ class Parser {
   Node Scalar(const yaml_event_t& event, size_t* weight) {
     const auto& scalar = event.data.scalar;
     std::string_view text(reinterpret_cast<const char*>(scalar.value), scalar.length);
-    std::string_view tag = View(scalar.tag);
+    const std::string tag = TagOf(scalar.tag);
     Node node;
     try {
       node = scalar.plain_implicit != 0 ? Plain(text, event.start_mark)
@@ -201,8 +207,11 @@ class Parser {
     if (type == "str") return Node(text);
     Node node = ResolveScalar(text, ScalarStyle::kFile, nullptr);
     if (type == "float" && node.IsInt()) return Node(node.AsDouble());
-    bool fits = (type == "int" && node.IsInt()) || (type == "float" && node.IsFloat()) ||
-                (type == "bool" && node.IsBool()) || (type == "null" && node.IsNull());
+    if (type == "float" && node.tag() == kBigInt)
+      return Node(std::strtod(node.AsString().c_str(), nullptr));
+    bool fits = (type == "int" && (node.IsInt() || node.tag() == kBigInt)) ||
+                (type == "float" && node.IsFloat()) || (type == "bool" && node.IsBool()) ||
+                (type == "null" && node.IsNull());
     if (!fits) {
       Fail("`" + std::string(text) + "` can't be read as !!" + std::string(type), mark,
            "one of !!str, !!int, !!float, !!bool, !!null that fits the text");
@@ -212,7 +221,7 @@ class Parser {
 
   Node Sequence(Event& event, int depth, size_t* weight) {
     const yaml_mark_t mark = event.raw.start_mark;
-    const std::string tag(View(event.raw.data.sequence_start.tag));
+    const std::string tag = TagOf(event.raw.data.sequence_start.tag);
     const std::string anchor(View(event.raw.data.sequence_start.anchor));
     size_t own = 1;
     Count(weight, 1, mark);
@@ -250,7 +259,7 @@ class Parser {
 
   Node Mapping(Event& event, int depth, size_t* weight) {
     const yaml_mark_t mark = event.raw.start_mark;
-    const std::string tag(View(event.raw.data.mapping_start.tag));
+    const std::string tag = TagOf(event.raw.data.mapping_start.tag);
     const std::string anchor(View(event.raw.data.mapping_start.anchor));
     size_t own = 1;
     Count(weight, 1, mark);

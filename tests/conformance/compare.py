@@ -23,11 +23,25 @@ def normal(value, reference):
     if isinstance(value, dict):
         if list(value) == ['!!float']:
             return float_tag(value['!!float'])
-        # mmengine leaves _delete_ in place where the base has no such key (mmdetection#6657); exp never does.
         return {k: normal(v, reference) for k, v in value.items() if not (reference and k == '_delete_')}
     if isinstance(value, list):
         return [normal(v, reference) for v in value]
     return value
+
+
+def leaks(value):
+    """Whether mmengine left `_delete_` in place, as it does where the base has no such key (mmdetection#6657); exp never does."""
+    if isinstance(value, dict):
+        return '_delete_' in value or any(leaks(v) for v in value.values())
+    return isinstance(value, list) and any(leaks(v) for v in value)
+
+
+def short(config):
+    """The path below the corpus' own folder."""
+    for mark in ('/.mim/configs/', '/conformance/'):
+        if mark in config:
+            return config.split(mark, 1)[1]
+    return config
 
 
 def differ(a, b, path=''):
@@ -59,7 +73,7 @@ def main():
         with open(sys.argv[4], encoding='utf-8') as f:
             rules = [l.rstrip('\n').split('\t') for l in f if l.strip() and not l.startswith('#')]
     mine = dict(lines(ours))
-    equal = both_fail = ours_only = deliberate = total = 0
+    equal = both_fail = ours_only = deliberate = leaking = total = 0
     wrong, notes = [], []
     for config, theirs in lines(reference):
         total += 1
@@ -67,22 +81,26 @@ def main():
         if 'error' in theirs:
             if 'error' in us:
                 both_fail += 1
-                notes.append(f'  broken: {config}: {us["error"].splitlines()[0]}')
+                ours_say = us["error"].splitlines()[0].replace(config.removesuffix(short(config)), '')
+                notes.append(f'  {name}: broken: {short(config)}\n    exp: {ours_say}\n    peer: {theirs["error"][:160]}')
             else:
                 ours_only += 1
-                notes.append(f'  only exp reads: {config}: {theirs["error"][:120]}')
+                notes.append(f'  {name}: only exp reads: {short(config)}: {theirs["error"][:160]}')
             continue
         problem = ('refused: ' + us['error'].splitlines()[0]) if 'error' in us else differ(
             normal(theirs['resolved'], True), normal(us['resolved'], False))
         if problem is None:
             equal += 1
+            leaking += leaks(theirs['resolved'])
             continue
         reason = next((r[2] for r in rules if r[0] == name and fnmatch.fnmatch(config, r[1])), None)
         if reason:
             deliberate += 1
-            notes.append(f'  deliberate: {config}: {problem} ({reason})')
+            notes.append(f'  {name}: deliberate: {short(config)}: {problem} ({reason})')
         else:
-            wrong.append(f'  DIFFERS: {config}: {problem}')
+            wrong.append(f'  {name}: DIFFERS: {short(config)}: {problem}')
+    if leaking:
+        notes.append(f'  {name}: equal but for _delete_, which the peer leaves behind in {leaking} of them (mmdetection#6657)')
     loaded = total - both_fail - ours_only
     share = 100.0 * equal / loaded if loaded else 100.0
     print(f'| {name} | {total} | {loaded} | {equal} | {share:.1f} % | {deliberate} | {ours_only} | {both_fail} | {len(wrong)} |')

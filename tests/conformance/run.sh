@@ -13,12 +13,16 @@ if [ ! -e ready ]; then
   python3 -m venv venv
   venv/bin/pip -q install 'setuptools<70' wheel addict pyyaml rich termcolor yapf numpy packaging
   venv/bin/pip -q install --no-deps mmengine==0.10.7
-  mkdir -p wheels
-  for package in mmdet==3.3.0 mmdet==2.28.2 mmyolo==0.6.0 mmpretrain==1.2.0 mmsegmentation==1.2.2 mmdet3d==1.4.0 mmpose==1.3.2; do
-    venv/bin/pip -q download --no-deps -d wheels "$package"
+  # Installed, because their configs have bases in each other (`mmdet::...`).
+  venv/bin/pip -q install --no-deps mmdet==3.3.0 mmyolo==0.6.0 mmpretrain==1.2.0 mmsegmentation==1.2.2 mmdet3d==1.4.0 \
+    mmpose==1.3.2 mmcls==1.0.0rc6 mmrazor==1.0.0 mmocr==1.0.1 mmaction2==1.2.0 mmrotate==0.3.4 mmselfsup==1.0.0 \
+    mmtrack==0.14.0 mmagic==1.2.0
+  # Older versions beside them.
+  for package in mmdet==2.28.2 mmcls==0.25.0 mmpose==0.29.0 mmsegmentation==0.30.0; do
+    name=${package//==/-}
+    venv/bin/pip -q download --no-deps -d "wheels/$name" "$package"
+    python3 -m zipfile -e "wheels/$name/"*.whl "old/$name"
   done
-  venv/bin/pip -q install --no-deps wheels/mmdet-3.3.0* wheels/mmyolo* wheels/mmpretrain* wheels/mmsegmentation* wheels/mmdet3d* wheels/mmpose*
-  python3 -m zipfile -e wheels/mmdet-2.28.2* mmdet2
   touch ready
 fi
 site=$(echo "$PWD"/venv/lib/python3*/site-packages)
@@ -26,14 +30,20 @@ echo "mmengine $(venv/bin/python -c 'import mmengine; print(mmengine.__version__
 echo '| corpus | configs | the peer reads | equal | share | deliberately other | only exp reads | broken for both | differ |'
 echo '|---|---|---|---|---|---|---|---|---|'
 status=0
-for name in mmdet mmdet2 mmyolo mmpretrain mmseg mmdet3d mmpose; do
-  folder=$site/$name/.mim/configs
-  [ "$name" = mmdet2 ] && folder=$PWD/mmdet2/mmdet/.mim/configs
-  find "$folder" -name '*.py' | sort | awk -v n="$every" 'NR % n == 0' > "$name.list"
-  venv/bin/python "$here/reference.py" < "$name.list" > "$name.ref" 2> "$name.ref.err"
-  "$build/exp_config_dump" < "$name.list" > "$name.ours" 2> "$name.ours.err"
-  venv/bin/python "$here/compare.py" "$name" "$name.ref" "$name.ours" "$here/deliberate.tsv" 2> "$name.notes" || status=1
+compare() {  # name, folder
+  find "$2" -name '*.py' -o -name '*.yaml' -o -name '*.json' | grep -E '\.mim/configs/|/cases/' | grep -v '/cases/_base_/' |
+    sort | awk -v n="$every" 'NR % n == 0' > "$1.list"
+  venv/bin/python "$here/reference.py" < "$1.list" > "$1.ref" 2> "$1.ref.err"
+  "$build/exp_config_dump" --search-path "$site" < "$1.list" > "$1.ours" 2> "$1.ours.err"
+  venv/bin/python "$here/compare.py" "$1" "$1.ref" "$1.ours" "$here/deliberate.tsv" 2> "$1.notes" || status=1
+}
+for name in mmdet mmyolo mmpretrain mmseg mmdet3d mmpose mmcls mmrazor mmocr mmaction mmrotate mmselfsup mmtrack mmagic; do
+  compare "$name" "$site/$name/.mim/configs"
 done
+for name in mmdet-2.28.2 mmcls-0.25.0 mmpose-0.29.0 mmsegmentation-0.30.0; do
+  compare "$name" "$PWD/old/$name"
+done
+compare cases "$here/cases"  # what the corpora don't use, written for this test
 data=${EXP_SHARED_DATA:-$source_dir/../shared/data}/config_corpora
 for name in paddledetection detectron2; do
   if [ ! -d "$data/$name" ]; then

@@ -41,7 +41,9 @@ enum class AstKind {
   kDictComp,  // [key, value, clauses...]
   kGenerator,
   kClause,  // [target, iterable, conditions...]
-  kLambda,  // [body]; names: parameters; kids after body: defaults for the last ones
+  kLambda,  // [body, default or null of each name]; names: parameters, as written: "x", "*", "*x",
+            // "**x"
+  kWalrus,  // [value]; text: name
   // Statements.
   kModule,
   kAssign,      // [value, targets...]
@@ -52,7 +54,8 @@ enum class AstKind {
   kWhile,       // [condition, body, else or null]
   kIf,          // [condition, body, else or null]
   kBlock,       // statements
-  kFunction,    // [body, defaults...]; text: name; names: parameters
+  kFunction,    // as kLambda; text: name
+  kGlobal,      // names; text: "global" or "nonlocal"
   kReturn,      // [value or null]
   kPass,
   kBreak,

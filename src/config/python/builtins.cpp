@@ -14,19 +14,11 @@ constexpr int64_t kMaxRange = 1'000'000;
 
 const std::set<std::string>& Builtins() {
   static const std::set<std::string> names{
-      "dict", "list",   "tuple",  "set",   "frozenset", "len",   "range",  "enumerate",
-      "zip",  "sum",    "min",    "max",   "abs",       "round", "int",    "float",
-      "str",  "bool",   "sorted", "any",   "all",       "map",   "filter", "reversed",
-      "repr", "divmod", "pow",    "print", "isinstance"};
-  return names;
-}
-
-const std::set<std::string>& ModuleMembers() {
-  static const std::set<std::string> names{
-      "copy.deepcopy",    "copy.copy",       "math.ceil",       "math.floor", "math.sqrt",
-      "math.log",         "math.log2",       "math.log10",      "math.exp",   "math.pow",
-      "math.prod",        "math.gcd",        "math.sin",        "math.cos",   "os.path.join",
-      "os.path.basename", "os.path.dirname", "os.path.splitext"};
+      "dict", "list",   "tuple",  "set",   "frozenset",  "len",     "range",   "enumerate",
+      "zip",  "sum",    "min",    "max",   "abs",        "round",   "int",     "float",
+      "str",  "bool",   "sorted", "any",   "all",        "map",     "filter",  "reversed",
+      "repr", "divmod", "pow",    "print", "isinstance", "hasattr", "getattr", "callable",
+      "type", "chr",    "ord",    "hex",   "oct",        "bin",     "ascii",   "format"};
   return names;
 }
 
@@ -45,20 +37,6 @@ double RoundTo(double value, int64_t digits) {
 }  // namespace
 
 bool Evaluator::IsBuiltin(const std::string& name) { return Builtins().count(name) > 0; }
-
-bool Evaluator::IsModuleMember(const std::string& module, const std::string& name) {
-  return ModuleMembers().count(module + "." + name) > 0;
-}
-
-bool Evaluator::StandardModule(const std::string& module) {
-  static const std::set<std::string> names{
-      "copy",     "math",       "os",        "sys",         "re",       "json",
-      "argparse", "functools",  "itertools", "collections", "pathlib",  "random",
-      "string",   "time",       "typing",    "warnings",    "datetime", "glob",
-      "shutil",   "subprocess", "importlib", "inspect",     "logging",  "operator",
-      "types",    "numbers",    "socket",    "pickle",      "tempfile", "platform"};
-  return names.count(module) > 0;
-}
 
 Value Evaluator::Range(const Ast& at, Arguments& arguments) {
   Need(at, arguments, 1, 3, "range");
@@ -112,6 +90,8 @@ Value Evaluator::Convert(const Ast& at, const std::string& type, Arguments& argu
   const Value& value = arguments.positional[0];
   if (type == "bool") return Value::Bool(Truthy(value));
   if (type == "str") return Value::String(Str(value));
+  if (value.type == Type::kBig)
+    return type == "int" ? value : Value::Float(std::strtod(value.Text().c_str(), nullptr));
   if (value.IsNumber()) {
     if (type == "float") return Value::Float(value.AsDouble());
     if (value.IsIntegral()) return Value::Int(value.AsInt());
@@ -204,6 +184,55 @@ Value Evaluator::Sorted(const Ast& at, std::vector<Value> items, Arguments& argu
   return arena_.List(std::move(sorted));
 }
 
+// Builtins of names and letters.
+Value Evaluator::Text(const Ast& at, const std::string& name, Arguments& arguments) {
+  auto& given = arguments.positional;
+  if (name == "hasattr" || name == "getattr") {
+    Need(at, arguments, 2, name == "getattr" ? 3 : 2, name);
+    if (given[1].type != Type::kString) Fail(at, fmt::format("{}() takes a name", name));
+    const std::string& attribute = given[1].Text();
+    const Value& object = given[0];
+    const bool key =
+        object.type == Type::kDict && object.dict->config && object.dict->Find("s" + attribute);
+    const bool has =
+        HasMethod(object, attribute) || key ||
+        (object.type == Type::kModule && IsModuleMember(object.Text() + "." + attribute));
+    if (name == "hasattr") return Value::Bool(has);
+    return !has && given.size() == 3 ? given[2] : Attribute(at, object, attribute);
+  }
+  Need(at, arguments, 1, name == "format" ? 2 : 1, name);
+  const Value& value = given[0];
+  if (name == "format") {
+    if (given.size() == 2 && given[1].type != Type::kString) Fail(at, "format() takes a string");
+    return Value::String(Format(at, value, given.size() == 2 ? given[1].Text() : ""));
+  }
+  if (name == "ascii") {
+    std::string repr = Repr(value);
+    for (char c : repr) {
+      if ((static_cast<unsigned char>(c) & 0x80) != 0) Fail(at, "ascii() knows ASCII letters only");
+    }
+    return Value::String(std::move(repr));
+  }
+  if (name == "ord") {
+    if (value.type != Type::kString || value.Text().size() != 1 ||
+        (static_cast<unsigned char>(value.Text()[0]) & 0x80) != 0)
+      Fail(at, "ord() takes one ASCII letter");
+    return Value::Int(value.Text()[0]);
+  }
+  if (!value.IsIntegral()) Fail(at, fmt::format("{}() takes an int", name));
+  int64_t number = value.AsInt();
+  if (name == "chr") {
+    if (number < 0 || number > 0x7f) Fail(at, "chr() knows ASCII letters only");
+    return Value::String(std::string(1, static_cast<char>(number)));
+  }
+  uint64_t magnitude =
+      number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+  std::string digits = name == "hex"   ? fmt::format("{:#x}", magnitude)
+                       : name == "oct" ? fmt::format("0o{:o}", magnitude)
+                                       : fmt::format("{:#b}", magnitude);
+  return Value::String((number < 0 ? "-" : "") + digits);
+}
+
 Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& arguments) {
   auto& given = arguments.positional;
   if (name == "dict" || name == "ConfigDict") return MakeDict(at, arguments);
@@ -250,7 +279,7 @@ Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& argu
     return arena_.List(std::move(items));
   }
   if (name == "pow") {
-    Need(at, arguments, 2, 2, name);
+    Need(at, arguments, 2, 2, name);  // without a modulus
     return Binary(at, "**", given[0], given[1]);
   }
   if (name == "divmod") {
@@ -258,6 +287,9 @@ Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& argu
     return arena_.List({Binary(at, "//", given[0], given[1]), Binary(at, "%", given[0], given[1])},
                        Type::kTuple);
   }
+  if (name == "hasattr" || name == "getattr" || name == "chr" || name == "ord" || name == "hex" ||
+      name == "oct" || name == "bin" || name == "ascii" || name == "format")
+    return Text(at, name, arguments);
   if (name == "isinstance") {
     Need(at, arguments, 2, 2, name);
     std::vector<Value> types =
@@ -273,6 +305,12 @@ Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& argu
   Need(at, arguments, 1, name == "sum" || name == "enumerate" ? 2 : 1, name);
   const Value& first = given[0];
   if (name == "repr") return Value::String(Repr(first));
+  if (name == "callable") return Value::Bool(first.type == Type::kFunction);
+  if (name == "type") {
+    FunctionObject type;
+    type.name = TypeName(first.type);
+    return arena_.Function(std::move(type));
+  }
   if (name == "len") {
     if (first.type == Type::kString)
       return Value::Int(static_cast<int64_t>(Iterate(at, first).size()));
@@ -318,81 +356,6 @@ Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& argu
     return arena_.List(std::move(pairs));
   }
   Fail(at, fmt::format("`{}()` can't be used in a config", name));
-}
-
-Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& arguments) {
-  auto& given = arguments.positional;
-  auto number = [&](size_t i) {
-    if (i >= given.size() || !given[i].IsNumber()) Fail(at, name + "() takes numbers");
-    return given[i].AsDouble();
-  };
-  if (name == "copy.deepcopy" || name == "copy.copy") {
-    Need(at, arguments, 1, 1, name);
-    if (name == "copy.deepcopy") return DeepCopy(at, given[0]);
-    Value copy = given[0];
-    if (copy.IsSequence()) copy.list = arena_.List(copy.list->items, copy.type).list;
-    if (copy.type == Type::kDict || copy.type == Type::kSet) {
-      copy.dict = arena_.Dict(copy.dict->config).dict;
-      for (const DictObject::Pair& pair : given[0].dict->pairs)
-        copy.dict->Set(pair.key, pair.id, pair.value);
-    }
-    return copy;
-  }
-  if (name.rfind("os.path.", 0) == 0) {
-    std::string path;
-    for (const Value& part : given) {
-      if (part.type != Type::kString) Fail(at, name + "() takes strings");
-      if (!part.Text().empty() && part.Text()[0] == '/') path.clear();
-      path += (path.empty() || path.back() == '/' ? "" : "/") + part.Text();
-    }
-    Need(at, arguments, 1, name == "os.path.join" ? 100 : 1, name);
-    size_t slash = path.rfind('/');
-    if (name == "os.path.basename")
-      return Value::String(slash == std::string::npos ? path : path.substr(slash + 1));
-    if (name == "os.path.dirname")
-      return Value::String(slash == std::string::npos ? ""
-                                                      : path.substr(0, std::max<size_t>(slash, 1)));
-    if (name == "os.path.splitext") {
-      size_t from = slash == std::string::npos ? 0 : slash + 1;
-      size_t dot = path.rfind('.');
-      if (dot == std::string::npos || dot <= from) dot = path.size();
-      return arena_.List({Value::String(path.substr(0, dot)), Value::String(path.substr(dot))},
-                         Type::kTuple);
-    }
-    return Value::String(path);
-  }
-  if (name == "math.ceil" || name == "math.floor") {
-    double value = name == "math.ceil" ? std::ceil(number(0)) : std::floor(number(0));
-    if (!(std::abs(value) < 9.2e18)) Fail(at, "the result doesn't fit into 64 bits");
-    return Value::Int(static_cast<int64_t>(value));
-  }
-  if (name == "math.prod") {
-    Value product = Value::Int(1);
-    Need(at, arguments, 1, 1, name);
-    for (const Value& item : Iterate(at, given[0])) product = Binary(at, "*", product, item);
-    return product;
-  }
-  if (name == "math.gcd") {
-    Need(at, arguments, 2, 2, name);
-    int64_t a = static_cast<int64_t>(std::abs(number(0)));
-    int64_t b = static_cast<int64_t>(std::abs(number(1)));
-    while (b != 0) std::swap(a %= b, b);
-    return Value::Int(a);
-  }
-  double x = number(0);
-  bool positive = name == "math.log" || name == "math.log2" || name == "math.log10";
-  if ((positive && x <= 0) || (name == "math.sqrt" && x < 0))
-    Fail(at, "outside of the function's domain");
-  if (name == "math.sqrt") return Value::Float(std::sqrt(x));
-  if (name == "math.log2") return Value::Float(std::log2(x));
-  if (name == "math.log10") return Value::Float(std::log10(x));
-  if (name == "math.log")
-    return Value::Float(given.size() == 2 ? std::log(x) / std::log(number(1)) : std::log(x));
-  if (name == "math.exp") return Value::Float(std::exp(x));
-  if (name == "math.sin") return Value::Float(std::sin(x));
-  if (name == "math.cos") return Value::Float(std::cos(x));
-  if (name == "math.pow") return Value::Float(std::pow(x, number(1)));
-  Fail(at, fmt::format("`{}` can't be used in a config", name));
 }
 
 }  // namespace xp::config::python

@@ -56,6 +56,10 @@ Value Evaluator::Call(const Ast& ast) {
                      function.lazy->Text()),
          "write type=" + function.lazy->name + " in a dict instead");
   }
+  if (function.type == Type::kModule) {
+    Fail(ast, fmt::format("`{}` can't be used in a config", function.Text()),
+         "configs are evaluated without running Python; write the value out");
+  }
   if (function.type != Type::kFunction)
     Fail(ast, fmt::format("a {} can't be called", TypeName(function.type)));
   Arguments arguments = EvalArguments(ast);
@@ -96,32 +100,52 @@ Value Evaluator::Invoke(const Ast& at, const Value& function, Arguments argument
 
 Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Arguments arguments) {
   const Ast& code = *function.code;
-  Scope scope;
-  for (const auto& [name, value] : function.captured) scope[name] = value;
-  if (arguments.positional.size() > code.names.size())
-    Fail(at, fmt::format("{}() takes {} arguments", function.name, code.names.size()));
-  std::vector<bool> given(code.names.size());
+  const std::vector<std::string>& names = code.names;
+  size_t slots = 0;  // parameters that positional arguments can fill
+  while (slots < names.size() && names[slots][0] != '*') ++slots;
+  auto scope = std::make_shared<Scope>();
+  std::vector<bool> given(names.size());
+  std::vector<Value> extra;
   for (size_t i = 0; i < arguments.positional.size(); ++i) {
-    scope[code.names[i]] = arguments.positional[i];
+    if (i >= slots) {
+      extra.push_back(std::move(arguments.positional[i]));
+      continue;
+    }
+    scope->names[names[i]] = std::move(arguments.positional[i]);
     given[i] = true;
   }
+  Value rest = arena_.Dict();
+  const bool takes_rest = !names.empty() && names.back().rfind("**", 0) == 0;
   for (auto& [name, value] : arguments.keywords) {
-    auto it = std::find(code.names.begin(), code.names.end(), name);
-    if (it == code.names.end() || given[static_cast<size_t>(it - code.names.begin())]) {
-      Fail(at, fmt::format("{}() can't take the argument `{}`", function.name, name));
+    auto it = std::find(names.begin(), names.end(), name);
+    if (it == names.end() && takes_rest) {
+      SetKey(at, *rest.dict, Value::String(name), std::move(value));
+      continue;
     }
-    given[static_cast<size_t>(it - code.names.begin())] = true;
-    scope[name] = std::move(value);
+    if (it == names.end() || given[static_cast<size_t>(it - names.begin())])
+      Fail(at, fmt::format("{}() can't take the argument `{}`", function.name, name));
+    given[static_cast<size_t>(it - names.begin())] = true;
+    scope->names[name] = std::move(value);
   }
-  size_t first_default = code.names.size() - function.defaults.size();
-  for (size_t i = 0; i < code.names.size(); ++i) {
-    if (given[i]) continue;
-    if (i < first_default)
-      Fail(at, fmt::format("{}() misses the argument `{}`", function.name, code.names[i]));
-    scope[code.names[i]] = function.defaults[i - first_default];
+  bool takes_extra = false;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].rfind("**", 0) == 0) {
+      scope->names[names[i].substr(2)] = rest;
+    } else if (names[i][0] == '*' && names[i].size() > 1) {
+      takes_extra = true;
+      scope->names[names[i].substr(1)] = arena_.List(extra, Type::kTuple);
+    } else if (names[i] != "*" && !given[i]) {
+      if (code.kids[i + 1] == nullptr)
+        Fail(at, fmt::format("{}() misses the argument `{}`", function.name, names[i]));
+      scope->names[names[i]] = function.defaults[i];
+    }
   }
-  size_t before = visible_from_;
-  visible_from_ = scopes_.size();
+  if (!extra.empty() && !takes_extra)
+    Fail(at, fmt::format("{}() takes {} arguments", function.name, slots));
+  const size_t before = visible_from_;
+  const size_t depth = scopes_.size();
+  visible_from_ = depth;
+  scopes_.insert(scopes_.end(), function.captured.begin(), function.captured.end());
   scopes_.push_back(std::move(scope));
   Value result;
   if (code.kind == AstKind::kLambda) {
@@ -129,7 +153,7 @@ Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Argum
   } else if (Block(*code.kids[0]) == Flow::kReturn) {
     result = returned_;
   }
-  scopes_.pop_back();
+  scopes_.resize(depth);
   visible_from_ = before;
   return result;
 }
@@ -154,6 +178,17 @@ void Evaluator::SetKey(const Ast& at, DictObject& dict, const Value& key, Value 
   dict.Set(key, Id(at, key), std::move(value));
 }
 
+std::vector<std::string> Characters(const std::string& text) {
+  std::vector<std::string> characters;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i + 1;
+    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+    characters.push_back(text.substr(i, end - i));
+    i = end;
+  }
+  return characters;
+}
+
 std::vector<Value> Evaluator::Iterate(const Ast& at, const Value& value) {
   std::vector<Value> items;
   if (value.IsSequence()) {
@@ -161,13 +196,8 @@ std::vector<Value> Evaluator::Iterate(const Ast& at, const Value& value) {
   } else if (value.type == Type::kDict || value.type == Type::kSet) {
     for (const DictObject::Pair& pair : value.dict->pairs) items.push_back(pair.key);
   } else if (value.type == Type::kString) {
-    const std::string& text = value.Text();
-    for (size_t i = 0; i < text.size();) {  // character by character
-      size_t end = i + 1;
-      while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
-      items.push_back(Value::String(text.substr(i, end - i)));
-      i = end;
-    }
+    for (std::string& character : Characters(value.Text()))
+      items.push_back(Value::String(std::move(character)));
   } else {
     Fail(at, fmt::format("a {} can't be gone through item by item", TypeName(value.type)));
   }

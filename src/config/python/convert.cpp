@@ -5,6 +5,7 @@
 
 #include "exp/base/error.h"
 #include "src/config/python/evaluator.h"
+#include "src/config/scalar.h"
 
 namespace xp::config::python {
 namespace {
@@ -55,6 +56,11 @@ class Converter {
         return Node(value.number);
       case Type::kString:
         return Node(value.Text());
+      case Type::kBig: {
+        Node node(value.Text());
+        node.set_tag(kBigInt);
+        return node;
+      }
       case Type::kLazy:
         return Node(value.lazy->Text());
       case Type::kList:
@@ -136,7 +142,7 @@ Value FromNode(Arena& arena, const Node& node, Budget& budget) {
       value = Value::Float(node.AsDouble());
       break;
     case Kind::kString:
-      value = Value::String(node.AsString());
+      value = node.tag() == kBigInt ? Value::Big(node.AsString()) : Value::String(node.AsString());
       break;
     case Kind::kList: {
       std::vector<Value> items;
@@ -155,7 +161,7 @@ Value FromNode(Arena& arena, const Node& node, Budget& budget) {
   value.origin = node.origin();
   value.history = node.history();
   if (value.history != nullptr) value.from = value.history->from;
-  if (!node.tag().empty()) value.tag = InternName(node.tag());
+  if (!node.tag().empty() && value.type != Type::kBig) value.tag = InternName(node.tag());
   return value;
 }
 

@@ -26,6 +26,14 @@ struct Namespace {
   std::unordered_set<std::string> imported;  // names that aren't part of the result
 };
 
+// The names of a function's call or of a comprehension. Functions made in it share it, so that they
+// see later assignments.
+struct Scope {
+  std::unordered_map<std::string, Value> names;
+  std::unordered_map<std::string, bool> outer;  // `global x` (true), `nonlocal x` (false)
+  bool comprehension = false;
+};
+
 class Evaluator {
  public:
   Evaluator(Arena& arena, Budget& budget, const std::string* source)
@@ -49,13 +57,21 @@ class Evaluator {
   std::unordered_set<std::string>& imported() { return imported_; }
 
  private:
-  using Scope = std::unordered_map<std::string, Value>;
   enum class Flow { kNext, kBreak, kContinue, kReturn };
   struct Arguments {
     std::vector<Value> positional;
     std::vector<std::pair<std::string, Value>> keywords;
   };
-  struct DepthGuard;
+  static constexpr int kMaxEvalDepth = 700;
+  struct DepthGuard {
+    DepthGuard(Evaluator& evaluator, const Ast& at) : evaluator_(evaluator) {
+      if (++evaluator_.depth_ > kMaxEvalDepth) evaluator_.Fail(at, "evaluation nests too deeply");
+    }
+    ~DepthGuard() { --evaluator_.depth_; }
+    DepthGuard(const DepthGuard&) = delete;
+    DepthGuard& operator=(const DepthGuard&) = delete;
+    Evaluator& evaluator_;
+  };
 
   [[noreturn]] void Fail(const Ast& at, const std::string& what,
                          const std::string& next = {}) const;
@@ -79,25 +95,33 @@ class Evaluator {
   void ImportFrom(const Ast& statement);
   void ImportBase(const Ast& statement);
   void Bind(const std::string& name, Value value);
+  void BindOutsideComprehension(const std::string& name, Value value);
+  void SetSlice(const Ast& target, const Value& object, const Ast& slice, const Value& value);
+  void DeleteSlice(const Ast& target, const Value& object);
   Value Hook(const Ast& at, const Value& value, int depth = 0);
 
   // expression_eval.cpp
   Value Eval(const Ast& ast);
-  Value EvalName(const Ast& ast);
-  Value EvalChain(const Ast& ast);
-  Value EvalPlaceholder(const Ast& ast);
+  Value EvalFunction(const Ast& ast);
   Value EvalDisplay(const Ast& ast);
   Value EvalDict(const Ast& ast);
   Value EvalComprehension(const Ast& ast);
   void Clause(const Ast& ast, size_t clause, const std::function<void()>& body);
   Value EvalFString(const Ast& ast);
   Value EvalCompare(const Ast& ast);
+  bool Holds(const Ast& at, const std::string& op, const Value& left, const Value& right);
   bool Contains(const Ast& at, const Value& container, const Value& item);
+
+  // access_eval.cpp
+  Value EvalName(const Ast& ast);
+  Value EvalChain(const Ast& ast);
+  Value EvalPlaceholder(const Ast& ast);
   Value Attribute(const Ast& at, const Value& object, const std::string& name);
   Value Subscript(const Ast& at, const Value& object, const Ast& index);
   Value Slice(const Ast& at, const Value& object, const Ast& slice);
   size_t Position(const Ast& at, int64_t index, size_t size) const;
-  bool SliceBounds(const Ast& at, const Ast& slice, size_t size, int64_t* from, int64_t* to,
+  std::vector<size_t> SlicePositions(const Ast& at, const Ast& slice, size_t size);
+  void SliceBounds(const Ast& at, const Ast& slice, size_t size, int64_t* from, int64_t* to,
                    int64_t* step);
   std::string ChainPath(const Ast& ast) const;
   Value Derived(Value value, const std::string& path);
@@ -109,18 +133,25 @@ class Evaluator {
   Value Integers(const Ast& at, const std::string& op, int64_t a, int64_t b);
   Value Floats(const Ast& at, const std::string& op, double a, double b);
   Value Repeat(const Ast& at, const Value& value, int64_t count);
+  Value Sets(const Ast& at, const std::string& op, const Value& left, const Value& right);
 
-  // calls.cpp, builtins.cpp, methods.cpp
+  // calls.cpp, builtins.cpp, modules.cpp, methods.cpp, string_methods.cpp
   Value Call(const Ast& ast);
   Arguments EvalArguments(const Ast& call);
   Value Invoke(const Ast& at, const Value& function, Arguments arguments);
   Value InvokeUser(const Ast& at, const FunctionObject& function, Arguments arguments);
   Value Builtin(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Text(const Ast& at, const std::string& name, Arguments& arguments);
   Value Module(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Mathematics(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Path(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Environment(const Ast& at, const std::string& name, Arguments& arguments);
   Value Method(const Ast& at, const FunctionObject& method, Arguments& arguments);
   Value StringMethod(const Ast& at, const std::string& name, const Value& self,
                      Arguments& arguments);
+  Value Split(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
   Value ListMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
+  Value SetMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
   Value DictMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
   Value MakeDict(const Ast& at, Arguments& arguments);
   void UpdateDict(const Ast& at, DictObject& dict, const Value& from, bool recursive,
@@ -129,7 +160,10 @@ class Evaluator {
   Value DeepCopy(const Ast& at, const Value& value, int depth = 0);
   std::vector<Value> Iterate(const Ast& at, const Value& value);
   std::string Format(const Ast& at, const Value& value, const std::string& spec);
-  std::string FormatTemplate(const Ast& at, const std::string& text, Arguments& arguments);
+  std::string FormatTemplate(const Ast& at, std::string_view text, const Arguments& arguments,
+                             size_t* next, int depth = 0);
+  Value FormatField(const Ast& at, const std::string& name, const Arguments& arguments,
+                    size_t* next);
   std::string Percent(const Ast& at, const std::string& text, const Value& value);
   Value Range(const Ast& at, Arguments& arguments);
   Value Round(const Ast& at, Arguments& arguments);
@@ -137,9 +171,8 @@ class Evaluator {
   Value Extreme(const Ast& at, const std::string& name, Arguments& arguments);
   Value Sorted(const Ast& at, std::vector<Value> items, Arguments& arguments);
   static bool IsBuiltin(const std::string& name);
-  static bool IsModuleMember(const std::string& module, const std::string& name);
+  static bool IsModuleMember(const std::string& name);
   static bool HasMethod(const Value& object, const std::string& name);
-  static bool StandardModule(const std::string& module);
   void Need(const Ast& at, const Arguments& arguments, size_t least, size_t most,
             const std::string& name) const;
   void SetKey(const Ast& at, DictObject& dict, const Value& key, Value value);
@@ -153,12 +186,18 @@ class Evaluator {
   std::function<Namespace(const std::string&, const Origin&)> importer_;
   bool lazy_imports_ = false;
   std::unordered_set<std::string> imported_;
-  std::vector<Scope> scopes_;  // of functions and comprehensions, innermost last
-  size_t visible_from_ = 0;    // scopes before it belong to callers
+  std::vector<std::shared_ptr<Scope>> scopes_;  // of functions and comprehensions, innermost last
+  size_t visible_from_ = 0;                     // scopes before it belong to callers
   Value returned_;
   int depth_ = 0;
   int calls_ = 0;
 };
+
+// Whether `module` ("os.path") belongs to Python's standard library.
+bool IsStandardModule(const std::string& module);
+
+// A string's characters.
+std::vector<std::string> Characters(const std::string& text);
 
 // A Node as a value of the evaluator, ConfigDicts and all; and back. ToNode throws UsageError for
 // what no config can hold.

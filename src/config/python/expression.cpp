@@ -10,30 +10,9 @@
 namespace xp::config::python {
 namespace {
 
-constexpr int kMaxNesting = 100;  // brackets, lambdas and conditionals inside each other
-constexpr int kMaxDepth = 500;    // of the tree; a sum of 400 parts is that deep
-
-constexpr std::string_view kKeywords[] = {
-    "and",    "as",   "assert", "async",  "await",  "break",   "class",    "continue",
-    "def",    "del",  "elif",   "else",   "except", "finally", "for",      "from",
-    "global", "if",   "import", "in",     "is",     "lambda",  "nonlocal", "not",
-    "or",     "pass", "raise",  "return", "try",    "while",   "with",     "yield"};
-
-bool IsKeyword(std::string_view name) {
-  return std::find(std::begin(kKeywords), std::end(kKeywords), name) != std::end(kKeywords);
-}
+constexpr int kMaxDepth = 500;  // of the tree; a sum of 400 parts is that deep
 
 }  // namespace
-
-struct ExpressionParser::Nested {
-  explicit Nested(ExpressionParser& parser) : parser_(parser) {
-    if (++parser_.nesting_ > kMaxNesting) parser_.Fail("nested more than 100 levels deep");
-  }
-  ~Nested() { --parser_.nesting_; }
-  Nested(const Nested&) = delete;
-  Nested& operator=(const Nested&) = delete;
-  ExpressionParser& parser_;
-};
 
 bool ExpressionParser::Is(std::string_view text) const {
   const Token& token = Peek();
@@ -49,6 +28,15 @@ bool ExpressionParser::Take(std::string_view text) {
 
 void ExpressionParser::Expect(std::string_view text, const char* after) {
   if (!Take(text)) Fail(fmt::format("`{}` is missing {}", text, after));
+}
+
+bool ExpressionParser::IsKeyword(std::string_view name) {
+  static constexpr std::string_view kKeywords[] = {
+      "and",    "as",   "assert", "async",  "await",  "break",   "class",    "continue",
+      "def",    "del",  "elif",   "else",   "except", "finally", "for",      "from",
+      "global", "if",   "import", "in",     "is",     "lambda",  "nonlocal", "not",
+      "or",     "pass", "raise",  "return", "try",    "while",   "with",     "yield"};
+  return std::find(std::begin(kKeywords), std::end(kKeywords), name) != std::end(kKeywords);
 }
 
 std::string ExpressionParser::Name(const char* what) {
@@ -122,6 +110,13 @@ AstPtr ExpressionParser::Expression() {
   if (Is("lambda")) return Lambda();
   if (Is("yield") || Is("await")) Fail(fmt::format("`{}` can't be used in a config", Peek().text));
   AstPtr value = Or();
+  if (value->kind == AstKind::kName && Is(":=")) {
+    AstPtr walrus = NewAt(AstKind::kWalrus, *value);
+    ++at_;
+    walrus->text = value->text;
+    Add(*walrus, Expression());
+    return walrus;
+  }
   if (!Is("if")) return value;
   AstPtr conditional = NewAt(AstKind::kConditional, *value);
   ++at_;
@@ -133,15 +128,29 @@ AstPtr ExpressionParser::Expression() {
 }
 
 void ExpressionParser::Parameters(Ast& function, std::string_view end) {
+  bool defaults = false;
+  bool keyword_only = false;
   while (!Is(end)) {
-    if (Is("*") || Is("**") || Is("/")) Fail("functions in a config take plain parameters only");
-    function.names.push_back(Name("a parameter's name"));
+    if (!function.names.empty() && function.names.back().rfind("**", 0) == 0)
+      Fail("a parameter after **");
+    if (Take("/")) {  // what stands before may not be named in a call: nothing to check here
+      if (!Take(",")) break;
+      continue;
+    }
+    std::string star = Is("*") || Is("**") ? tokens_[at_++].text : "";
+    if (star == "*" && keyword_only) Fail("a second * among the parameters");
+    bool bare = star == "*" && Is(",");
+    function.names.push_back(bare ? star : star + Name("a parameter's name"));
+    keyword_only = keyword_only || star == "*";
     if (end == ")" && Take(":")) Expression();  // an annotation
-    if (Take("=")) {
-      Add(function, Expression());
-    } else if (function.kids.size() > 1) {
+    AstPtr fallback;
+    if (star.empty() && Take("=")) {
+      fallback = Expression();
+      defaults = true;
+    } else if (star.empty() && defaults && !keyword_only) {
       Fail("a parameter without default after one with a default");
     }
+    Add(function, std::move(fallback));
     if (!Take(",")) break;
   }
 }
@@ -344,281 +353,6 @@ AstPtr ExpressionParser::Subscript(AstPtr object) {
   Add(*node, std::move(index));
   Expect("]", "after the index");
   return node;
-}
-
-void ExpressionParser::Clauses(Ast& comprehension) {
-  while (Is("for")) {
-    AstPtr clause = New(AstKind::kClause);
-    ++at_;
-    Add(*clause, Targets());
-    Expect("in", "in a comprehension");
-    Add(*clause, Or());
-    while (Take("if")) Add(*clause, Or());
-    Add(comprehension, std::move(clause));
-  }
-  if (Is("async")) Fail("`async` can't be used in a config");
-}
-
-AstPtr ExpressionParser::Targets() {
-  AstPtr first = Is("*") ? nullptr : Primary();
-  if (first != nullptr && !Is(",")) return first;
-  AstPtr tuple = New(AstKind::kTuple);
-  if (first != nullptr) {
-    Add(*tuple, std::move(first));
-    ++at_;
-  }
-  while (!Is("in")) {
-    if (Is("*")) {
-      AstPtr star = New(AstKind::kStarred);
-      ++at_;
-      Add(*star, Primary());
-      Add(*tuple, std::move(star));
-    } else {
-      Add(*tuple, Primary());
-    }
-    if (!Take(",")) break;
-  }
-  return tuple;
-}
-
-AstPtr ExpressionParser::Atom() {
-  const Token& token = Peek();
-  switch (token.kind) {
-    case TokenKind::kInt: {
-      AstPtr node = New(AstKind::kInt);
-      node->integer = token.integer;
-      ++at_;
-      return node;
-    }
-    case TokenKind::kFloat: {
-      AstPtr node = New(AstKind::kFloat);
-      node->number = token.number;
-      ++at_;
-      return node;
-    }
-    case TokenKind::kString:
-    case TokenKind::kFString:
-      return Strings();
-    case TokenKind::kPlaceholder: {
-      AstPtr node = New(AstKind::kPlaceholder);
-      node->text = token.text;
-      ++at_;
-      return node;
-    }
-    case TokenKind::kName: {
-      AstKind kind = token.text == "None"    ? AstKind::kNone
-                     : token.text == "True"  ? AstKind::kTrue
-                     : token.text == "False" ? AstKind::kFalse
-                                             : AstKind::kName;
-      if (IsKeyword(token.text)) Fail(fmt::format("`{}` stands where a value should", token.text));
-      AstPtr node = New(kind);
-      node->text = token.text;
-      ++at_;
-      return node;
-    }
-    case TokenKind::kOperator:
-      if (token.text == "(") return Parenthesis();
-      if (token.text == "[") return ListDisplay();
-      if (token.text == "{") return Braces();
-      if (token.text == "...") {
-        AstPtr node = New(AstKind::kEllipsis);
-        ++at_;
-        return node;
-      }
-      Fail(fmt::format("`{}` stands where a value should", token.text));
-    default:
-      Fail("a value is missing");
-  }
-}
-
-AstPtr ExpressionParser::Parenthesis() {
-  Nested nested(*this);
-  AstPtr place = New(AstKind::kTuple);
-  ++at_;
-  if (Take(")")) return place;
-  AstPtr value = ExpressionList();
-  if (Is("for")) {
-    AstPtr generator = NewAt(AstKind::kGenerator, *place);
-    Add(*generator, std::move(value));
-    Clauses(*generator);
-    value = std::move(generator);
-  }
-  if (Is(":=")) Fail("`:=` can't be used in a config");
-  Expect(")", "to close the bracket");
-  return value;
-}
-
-AstPtr ExpressionParser::ListDisplay() {
-  Nested nested(*this);
-  AstPtr list = New(AstKind::kList);
-  ++at_;
-  while (!Is("]")) {
-    AstPtr value;
-    if (Is("*")) {
-      value = New(AstKind::kStarred);
-      ++at_;
-      Add(*value, Binary(0));
-    } else {
-      value = Expression();
-    }
-    Add(*list, std::move(value));
-    if (list->kids.size() == 1 && Is("for")) {
-      list->kind = AstKind::kListComp;
-      Clauses(*list);
-      break;
-    }
-    if (!Take(",")) break;
-  }
-  Expect("]", "to close the list");
-  return list;
-}
-
-AstPtr ExpressionParser::Braces() {
-  Nested nested(*this);
-  AstPtr braces = New(AstKind::kDict);
-  ++at_;
-  if (Take("}")) return braces;
-  bool first = true;
-  while (!Is("}")) {
-    if (Take("**")) {
-      Add(*braces, nullptr);
-      Add(*braces, Binary(0));
-    } else {
-      AstPtr key;
-      if (Is("*")) {
-        key = New(AstKind::kStarred);
-        ++at_;
-        Add(*key, Binary(0));
-      } else {
-        key = Expression();
-      }
-      if (first && !Is(":")) braces->kind = AstKind::kSet;
-      Add(*braces, std::move(key));
-      if (braces->kind == AstKind::kDict) {
-        Expect(":", "after a key");
-        Add(*braces, Expression());
-      }
-      if (first && Is("for")) {
-        braces->kind = braces->kind == AstKind::kSet ? AstKind::kSetComp : AstKind::kDictComp;
-        Clauses(*braces);
-        break;
-      }
-    }
-    first = false;
-    if (!Take(",")) break;
-  }
-  Expect("}", "to close the bracket");
-  return braces;
-}
-
-AstPtr ExpressionParser::Strings() {
-  AstPtr node = New(AstKind::kString);
-  while (Peek().kind == TokenKind::kString || Peek().kind == TokenKind::kFString) {
-    const Token token = Peek();
-    if (token.kind == TokenKind::kFString) {
-      AstPtr formatted = FString(token);
-      if (node->kind == AstKind::kString) {
-        AstPtr joined = NewAt(AstKind::kFString, *node);
-        if (!node->text.empty()) Add(*joined, std::move(node));
-        node = std::move(joined);
-      }
-      for (AstPtr& kid : formatted->kids) Add(*node, std::move(kid));
-    } else if (node->kind == AstKind::kString) {
-      node->text += token.text;
-    } else {
-      AstPtr text = New(AstKind::kString);
-      text->text = token.text;
-      Add(*node, std::move(text));
-    }
-    ++at_;
-  }
-  return node;
-}
-
-AstPtr ExpressionParser::FString(const Token& token) {
-  AstPtr node = New(AstKind::kFString);
-  FStringInto(*node, token.text, token, 0, 0);
-  return node;
-}
-
-// `base`: where `text` starts within the token, for places.
-void ExpressionParser::FStringInto(Ast& parent, std::string_view text, const Token& token,
-                                   size_t base, int depth) {
-  if (depth > 2) Fail("an f-string nested too deeply");
-  std::string literal;
-  auto flush = [&] {
-    if (literal.empty()) return;
-    AstPtr part = New(AstKind::kString);
-    part->text = token.raw ? literal : Unescape(literal, Origin{source_, token.line, token.column});
-    literal.clear();
-    Add(parent, std::move(part));
-  };
-  for (size_t at = 0; at < text.size();) {
-    char c = text[at];
-    bool doubled = at + 1 < text.size() && text[at + 1] == c;
-    if ((c == '{' || c == '}') && doubled) {
-      literal += c;
-      at += 2;
-    } else if (c == '{') {
-      flush();
-      at = FStringField(parent, text, at + 1, token, base, depth);
-    } else if (c == '}') {
-      Fail("a single } in an f-string", "write }} for a literal brace");
-    } else {
-      literal += c;
-      ++at;
-    }
-  }
-  flush();
-}
-
-// Reads one {value!r:spec} from after its brace; returns the position after it.
-size_t ExpressionParser::FStringField(Ast& parent, std::string_view text, size_t at,
-                                      const Token& token, size_t base, int depth) {
-  size_t end = at;
-  int brackets = 0;
-  char quote = 0;
-  for (; end < text.size(); ++end) {
-    char c = text[end];
-    if (quote != 0) {
-      if (c == quote) quote = 0;
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-    } else if (c == '(' || c == '[' || c == '{') {
-      ++brackets;
-    } else if (brackets > 0 && (c == ')' || c == ']' || c == '}')) {
-      --brackets;
-    } else if (brackets == 0 && (c == '}' || c == ':' ||
-                                 (c == '!' && end + 1 < text.size() && text[end + 1] != '='))) {
-      break;
-    }
-  }
-  if (end >= text.size()) Fail("a { in an f-string isn't closed");
-  AstPtr field = New(AstKind::kFormatted);
-  std::string_view expression = text.substr(at, end - at);
-  bool debug = !expression.empty() && expression.back() == '=';
-  if (debug) Fail("`=` in an f-string's braces can't be used in a config");
-  int column = token.column + static_cast<int>(base + at) + 2;
-  Add(*field, ParseExpression(expression, source_, token.line, column));
-  if (text[end] == '!') {
-    field->text = text.substr(end + 1, 1);
-    end += 2;
-  }
-  if (end < text.size() && text[end] == ':') {
-    size_t spec = end + 1;
-    int open = 0;
-    for (end = spec; end < text.size() && (open > 0 || text[end] != '}'); ++end) {
-      open += text[end] == '{' ? 1 : text[end] == '}' ? -1 : 0;
-    }
-    AstPtr parts = New(AstKind::kFString);
-    FStringInto(*parts, text.substr(spec, end - spec), token, base + spec, depth + 1);
-    Add(*field, std::move(parts));
-  } else {
-    Add(*field, nullptr);
-  }
-  if (end >= text.size() || text[end] != '}') Fail("a { in an f-string isn't closed");
-  Add(parent, std::move(field));
-  return end + 1;
 }
 
 AstPtr ParseExpression(std::string_view text, const std::string* source, int line, int column) {

@@ -274,7 +274,14 @@ class Lexer {
     auto [end, error] =
         std::from_chars(digits.data() + from, digits.data() + digits.size(), token.integer, base);
     if (error == std::errc::result_out_of_range) {
-      Fail("the int " + digits.substr(0, 40) + " doesn't fit into 64 bits");
+      uint64_t large = 0;
+      auto [stop, failed] =
+          std::from_chars(digits.data() + from, digits.data() + digits.size(), large, base);
+      if (failed != std::errc() || stop != digits.data() + digits.size())
+        Fail("the int " + digits.substr(0, 40) + " doesn't fit into 64 bits");
+      token.big = true;
+      token.text = std::to_string(large);
+      return;
     }
     if (error != std::errc() || end != digits.data() + digits.size())
       Fail("not a number: " + digits.substr(0, 40));

@@ -28,7 +28,8 @@ enum class TokenKind {
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   std::string text;
-  int64_t integer = 0;
+  int64_t integer = 0;  // a kInt; its digits are in `text` when it is 2^63 or more
+  bool big = false;
   double number = 0;
   bool raw = false;  // an f-string with the prefix r
   int line = 1;

@@ -13,6 +13,11 @@ constexpr size_t kMaxString = 16 << 20;
 
 Value Evaluator::Unary(const Ast& at, const std::string& op, const Value& operand) {
   if (op == "not") return Value::Bool(!Truthy(operand));
+  if (operand.type == Type::kBig) {
+    if (op == "+") return operand;
+    if (op == "-" && operand.Text() == "9223372036854775808") return Value::Int(INT64_MIN);
+    Fail(at, "the result doesn't fit into 64 bits");
+  }
   if (operand.IsIntegral()) {
     int64_t value = operand.AsInt();
     if (op == "+") return Value::Int(value);
@@ -122,6 +127,19 @@ Value Evaluator::Repeat(const Ast& at, const Value& value, int64_t count) {
   return arena_.List(std::move(items), value.type);
 }
 
+Value Evaluator::Sets(const Ast& at, const std::string& op, const Value& left, const Value& right) {
+  Value out = arena_.Set();
+  for (const DictObject::Pair& pair : left.dict->pairs) {
+    bool both = right.dict->Find(pair.id) != nullptr;
+    if (both == (op == "&")) SetKey(at, *out.dict, pair.key, Value::None());
+  }
+  if (op != "^") return out;
+  for (const DictObject::Pair& pair : right.dict->pairs) {
+    if (left.dict->Find(pair.id) == nullptr) SetKey(at, *out.dict, pair.key, Value::None());
+  }
+  return out;
+}
+
 Value Evaluator::Binary(const Ast& at, const std::string& op, const Value& left,
                         const Value& right) {
   if (left.IsNumber() && right.IsNumber()) {
@@ -160,6 +178,12 @@ Value Evaluator::Binary(const Ast& at, const std::string& op, const Value& left,
     UpdateDict(at, *merged.dict, right, false);
     return merged;
   }
+  if (left.type == Type::kSet && right.type == Type::kSet && (op == "&" || op == "-" || op == "^"))
+    return Sets(at, op, left, right);
+  if ((left.type == Type::kBig || left.IsNumber()) &&
+      (right.type == Type::kBig || right.IsNumber()))
+    Fail(at, "the result doesn't fit into 64 bits",
+         "ints of 2^63 and more can't be calculated with");
   Fail(at, fmt::format("`{}` can't be applied to a {} and a {}", op, TypeName(left.type),
                        TypeName(right.type)));
 }

@@ -1,6 +1,7 @@
 // What the expression and the statement half of the parser share.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,7 +43,19 @@ class ExpressionParser {
   int nesting_ = 0;
 
  private:
-  struct Nested;
+  static constexpr int kMaxNesting = 100;  // brackets, lambdas and conditionals inside each other
+
+  struct Nested {
+    explicit Nested(ExpressionParser& parser) : parser_(parser) {
+      if (++parser_.nesting_ > kMaxNesting) parser_.Fail("nested more than 100 levels deep");
+    }
+    ~Nested() { --parser_.nesting_; }
+    Nested(const Nested&) = delete;
+    Nested& operator=(const Nested&) = delete;
+    ExpressionParser& parser_;
+  };
+
+  static bool IsKeyword(std::string_view name);
   AstPtr Lambda();
   AstPtr Or();
   AstPtr And();
@@ -57,6 +70,7 @@ class ExpressionParser {
   AstPtr Index();
   AstPtr Atom();
   AstPtr Strings();
+  AstPtr BaseMarks(const std::string& text) const;
   AstPtr FString(const Token& token);
   void FStringInto(Ast& parent, std::string_view text, const Token& token, size_t base, int depth);
   size_t FStringField(Ast& parent, std::string_view text, size_t at, const Token& token,

@@ -28,8 +28,8 @@ class ModuleParser : public ExpressionParser {
 
  private:
   void Statement(Ast& block) {
-    static constexpr std::string_view kRefused[] = {"class",  "try",      "async", "await", "yield",
-                                                    "global", "nonlocal", "raise", "@"};
+    static constexpr std::string_view kRefused[] = {"class", "try",   "async", "await",
+                                                    "yield", "raise", "@"};
     for (std::string_view word : kRefused) {
       if (Is(word)) {
         Fail(fmt::format("`{}` can't be used in a config", word == "@" ? "a decorator" : word),
@@ -149,10 +149,20 @@ class ModuleParser : public ExpressionParser {
       ++at_;
       return node;
     }
+    if (Is("global") || Is("nonlocal")) return Global();
     if (Is("import")) return Import();
     if (Is("from")) return ImportFrom();
     if (Is("del") || Is("return") || Is("assert")) return Keyword();
     return AssignOrExpression();
+  }
+
+  AstPtr Global() {
+    AstPtr node = New(AstKind::kGlobal);
+    node->text = tokens_[at_++].text;
+    do {
+      node->names.push_back(Name("a name"));
+    } while (Take(","));
+    return node;
   }
 
   AstPtr Keyword() {

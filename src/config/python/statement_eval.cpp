@@ -46,7 +46,13 @@ Evaluator::Flow Evaluator::Execute(const Ast& statement) {
     case AstKind::kWhile:
       return While(statement);
     case AstKind::kFunction:
-      DefineFunction(statement);
+      Bind(statement.text, EvalFunction(statement));
+      return Flow::kNext;
+    case AstKind::kGlobal:
+      if (scopes_.size() > visible_from_) {
+        for (const std::string& name : statement.names)
+          scopes_.back()->outer[name] = statement.text == "global";
+      }
       return Flow::kNext;
     case AstKind::kReturn:
       returned_ = statement.kids[0] == nullptr ? Value::None() : Eval(*statement.kids[0]);
@@ -108,10 +114,31 @@ Evaluator::Flow Evaluator::While(const Ast& statement) {
 
 void Evaluator::Bind(const std::string& name, Value value) {
   if (scopes_.size() > visible_from_) {
-    scopes_.back()[name] = std::move(value);
-    return;
+    Scope& scope = *scopes_.back();
+    auto outer = scope.outer.find(name);
+    if (outer == scope.outer.end()) {
+      scope.names[name] = std::move(value);
+      return;
+    }
+    for (size_t i = scopes_.size() - 1; !outer->second && i > visible_from_; --i) {
+      auto it = scopes_[i - 1]->names.find(name);
+      if (it == scopes_[i - 1]->names.end()) continue;
+      it->second = std::move(value);
+      return;
+    }
   }
   globals_.dict->Set(Value::String(name), "s" + name, std::move(value));
+}
+
+// `:=` in a comprehension names something of the function around it (PEP 572).
+void Evaluator::BindOutsideComprehension(const std::string& name, Value value) {
+  std::vector<std::shared_ptr<Scope>> inner;
+  while (scopes_.size() > visible_from_ && scopes_.back()->comprehension) {
+    inner.push_back(std::move(scopes_.back()));
+    scopes_.pop_back();
+  }
+  Bind(name, std::move(value));
+  scopes_.insert(scopes_.end(), inner.rbegin(), inner.rend());
 }
 
 void Evaluator::Assign(const Ast& target, Value value) {
@@ -140,22 +167,47 @@ void Evaluator::Assign(const Ast& target, Value value) {
         SetItem(target, object, Eval(index), std::move(value));
         return;
       }
-      if (object.type != Type::kList) Fail(target, "only a list's slice can be set");
-      int64_t from = 0;
-      int64_t to = 0;
-      int64_t step = 1;
-      SliceBounds(target, index, object.list->items.size(), &from, &to, &step);
-      if (step != 1) Fail(target, "a slice with a step can't be set");
-      std::vector<Value> items = Iterate(target, value);
-      auto& list = object.list->items;
-      to = std::max(from, to);
-      list.erase(list.begin() + from, list.begin() + to);
-      list.insert(list.begin() + from, items.begin(), items.end());
+      SetSlice(target, object, index, value);
       return;
     }
     default:
       Fail(target, "this can't be assigned to");
   }
+}
+
+void Evaluator::SetSlice(const Ast& target, const Value& object, const Ast& slice,
+                         const Value& value) {
+  if (object.type != Type::kList) Fail(target, "only a list's slice can be set");
+  auto& list = object.list->items;
+  std::vector<Value> items = Iterate(target, value);
+  if (slice.kids[2] != nullptr) {
+    std::vector<size_t> positions = SlicePositions(target, slice, list.size());
+    if (positions.size() != items.size()) {
+      Fail(target,
+           fmt::format("{} values for a slice of {} elements", items.size(), positions.size()));
+    }
+    for (size_t i = 0; i < positions.size(); ++i) list[positions[i]] = std::move(items[i]);
+    return;
+  }
+  int64_t from = 0;
+  int64_t to = 0;
+  int64_t step = 1;
+  SliceBounds(target, slice, list.size(), &from, &to, &step);
+  to = std::max(from, to);
+  list.erase(list.begin() + from, list.begin() + to);
+  list.insert(list.begin() + from, items.begin(), items.end());
+}
+
+void Evaluator::DeleteSlice(const Ast& target, const Value& object) {
+  if (object.type != Type::kList) Fail(target, "only a list's slice can be deleted");
+  auto& list = object.list->items;
+  std::vector<bool> drop(list.size());
+  for (size_t i : SlicePositions(target, *target.kids[1], list.size())) drop[i] = true;
+  std::vector<Value> kept;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!drop[i]) kept.push_back(std::move(list[i]));
+  }
+  list = std::move(kept);
 }
 
 void Evaluator::Unpack(const Ast& target, const Value& value) {
@@ -227,6 +279,12 @@ void Evaluator::AugAssign(const Ast& statement) {
     Assign(target, left);
     return;
   }
+  if (statement.text == "|" && left.type == right.type &&
+      (left.type == Type::kDict || left.type == Type::kSet)) {
+    UpdateDict(statement, *left.dict, right, false);
+    Assign(target, left);
+    return;
+  }
   Value value = Place(Binary(statement, statement.text, left, right), statement);
   value.from = Join(left.from, right.from);
   Assign(target, std::move(value));
@@ -238,7 +296,7 @@ void Evaluator::Delete(const Ast& target) {
     return;
   }
   if (target.kind == AstKind::kName) {
-    bool local = scopes_.size() > visible_from_ && scopes_.back().erase(target.text) > 0;
+    bool local = scopes_.size() > visible_from_ && scopes_.back()->names.erase(target.text) > 0;
     if (!local && !globals_.dict->Erase("s" + target.text))
       Fail(target, fmt::format("the name `{}` isn't defined", target.text));
     return;
@@ -250,14 +308,7 @@ void Evaluator::Delete(const Ast& target) {
   if (target.kind == AstKind::kAttribute) {
     index = Value::String(target.text);
   } else if (target.kids[1]->kind == AstKind::kSlice) {
-    if (object.type != Type::kList) Fail(target, "only a list's slice can be deleted");
-    int64_t from = 0;
-    int64_t to = 0;
-    int64_t step = 1;
-    SliceBounds(target, *target.kids[1], object.list->items.size(), &from, &to, &step);
-    if (step != 1) Fail(target, "a slice with a step can't be deleted");
-    if (from < to)
-      object.list->items.erase(object.list->items.begin() + from, object.list->items.begin() + to);
+    DeleteSlice(target, object);
     return;
   } else {
     index = Eval(*target.kids[1]);
@@ -274,18 +325,6 @@ void Evaluator::Delete(const Ast& target) {
   }
 }
 
-void Evaluator::DefineFunction(const Ast& statement) {
-  FunctionObject function;
-  function.name = statement.text;
-  function.code = &statement;
-  for (size_t i = 1; i < statement.kids.size(); ++i)
-    function.defaults.push_back(Eval(*statement.kids[i]));
-  for (size_t i = visible_from_; i < scopes_.size(); ++i) {
-    for (const auto& [name, value] : scopes_[i]) function.captured[name] = value;
-  }
-  Bind(statement.text, arena_.Function(std::move(function)));
-}
-
 void Evaluator::Import(const Ast& statement) {
   for (size_t i = 0; i + 1 < statement.names.size(); i += 2) {
     const std::string& module = statement.names[i];
@@ -293,10 +332,8 @@ void Evaluator::Import(const Ast& statement) {
     std::string top = module.substr(0, module.find('.'));
     std::string name = alias.empty() ? top : alias;
     imported_.insert(name);
-    if (StandardModule(top)) {
-      Value value = Value::String(alias.empty() ? top : module);
-      value.type = Type::kModule;
-      Bind(name, std::move(value));
+    if (IsStandardModule(top)) {
+      Bind(name, Value::Module(alias.empty() ? top : module));
     } else {
       // `import a.b` names a, `import a.b as c` names a.b.
       Bind(name, arena_.Lazy({alias.empty() ? top : module, ""}));
@@ -317,10 +354,11 @@ void Evaluator::ImportFrom(const Ast& statement) {
       FunctionObject function;
       function.name = name;
       Bind(alias, arena_.Function(std::move(function)));
-    } else if (StandardModule(module.substr(0, module.find('.')))) {
-      Value value = Value::String(module);
-      value.type = Type::kModule;
-      Bind(alias, Attribute(statement, value, name));
+    } else if (IsStandardModule(module)) {
+      // What can't be used is named where it is used: it may stand in annotations only.
+      const std::string full = module + "." + name;
+      const bool usable = IsModuleMember(full) || module == "math" || module == "os";
+      Bind(alias, usable ? Attribute(statement, Value::Module(module), name) : Value::Module(full));
     } else {
       Bind(alias, arena_.Lazy({module, name}));
     }

@@ -16,9 +16,9 @@ constexpr size_t kMaxRepr = 1 << 20;
 }  // namespace
 
 const char* TypeName(Type type) {
-  static constexpr const char* kNames[] = {"None", "bool",   "int",     "float", "str",
-                                           "list", "tuple",  "dict",    "set",   "function",
-                                           "type", "module", "ellipsis"};
+  static constexpr const char* kNames[] = {"None", "bool",   "int",      "float", "str",
+                                           "list", "tuple",  "dict",     "set",   "function",
+                                           "type", "module", "ellipsis", "int"};
   return kNames[static_cast<size_t>(type)];
 }
 
@@ -47,6 +47,18 @@ Value Value::String(std::string value) {
   Value out;
   out.type = Type::kString;
   out.string = std::make_shared<const std::string>(std::move(value));
+  return out;
+}
+
+Value Value::Big(std::string digits) {
+  Value out = String(std::move(digits));
+  out.type = Type::kBig;
+  return out;
+}
+
+Value Value::Module(std::string name) {
+  Value out = String(std::move(name));
+  out.type = Type::kModule;
   return out;
 }
 
@@ -141,6 +153,9 @@ bool KeyId(const Value& key, std::string* id) {
     case Type::kBool:
     case Type::kInt:
       *id = "i" + std::to_string(key.AsInt());
+      return true;
+    case Type::kBig:
+      *id = "i" + key.Text();
       return true;
     case Type::kFloat: {
       bool whole = std::nearbyint(key.number) == key.number && std::abs(key.number) < 9e18;
@@ -270,6 +285,7 @@ std::string Str(const Value& value) {
     case Type::kFloat:
       return FloatRepr(value.number);
     case Type::kString:
+    case Type::kBig:
       return value.Text();
     case Type::kFunction:
       return "<function " + value.function->name + ">";
@@ -314,7 +330,13 @@ bool Equal(const Value& a, const Value& b, int depth) {
   if (a.type != b.type) return false;
   switch (a.type) {
     case Type::kString:
+    case Type::kBig:
+    case Type::kModule:
       return a.Text() == b.Text();
+    case Type::kFunction:
+      if (a.function->code == nullptr && a.function->self.type == Type::kNone)
+        return b.function->code == nullptr && a.function->name == b.function->name;
+      return a.function == b.function;
     case Type::kList:
     case Type::kTuple: {
       if (a.list == b.list) return true;
@@ -340,7 +362,7 @@ bool Equal(const Value& a, const Value& b, int depth) {
     case Type::kLazy:
       return a.lazy->Text() == b.lazy->Text();
     default:
-      return a.function == b.function;
+      return false;
   }
 }
 

@@ -27,7 +27,8 @@ enum class Type : uint8_t {
   kFunction,
   kLazy,
   kModule,
-  kEllipsis
+  kEllipsis,
+  kBig  // an int of 2^63 to 2^64 - 1, such as a seed: kept as its digits, not to be calculated with
 };
 
 const char* TypeName(Type type);
@@ -36,6 +37,7 @@ struct ListObject;
 struct DictObject;
 struct FunctionObject;
 struct LazyObject;
+struct Scope;
 
 // One value with its origin, the layers that it brought along from a base, and the keys that it was
 // derived from.
@@ -50,7 +52,7 @@ struct Value {
     FunctionObject* function;
     LazyObject* lazy;
   };
-  std::shared_ptr<const std::string> string;  // kString; a kModule's name
+  std::shared_ptr<const std::string> string;  // kString; a kModule's name, a kBig's digits
   const std::string* tag = nullptr;
   Origin origin;
   std::shared_ptr<const Layer> history;
@@ -61,6 +63,8 @@ struct Value {
   static Value Int(int64_t value);
   static Value Float(double value);
   static Value String(std::string value);
+  static Value Big(std::string digits);
+  static Value Module(std::string name);
 
   bool IsNumber() const {
     return type == Type::kBool || type == Type::kInt || type == Type::kFloat;
@@ -97,10 +101,10 @@ struct DictObject {
 // A function of the file, a lambda, a builtin or a bound method.
 struct FunctionObject {
   std::string name;
-  Value self;                 // a bound method's object
-  const Ast* code = nullptr;  // of the file; null for builtins
-  std::vector<Value> defaults;
-  std::unordered_map<std::string, Value> captured;
+  Value self;                   // a bound method's object
+  const Ast* code = nullptr;    // of the file; null for builtins
+  std::vector<Value> defaults;  // one a parameter; unused where code's is null
+  std::vector<std::shared_ptr<Scope>> captured;
 };
 
 // mmengine's LazyObject and LazyAttr: a name imported from a package that isn't there at this time.

@@ -1,0 +1,285 @@
+// Names, attributes, subscripts and slices, and which of the file's keys a value was read from.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "exp/config/canonical.h"
+#include "src/config/python/evaluator.h"
+#include "src/config/suggest.h"
+
+namespace xp::config::python {
+
+Value* Evaluator::Local(const std::string& name) {
+  for (size_t i = scopes_.size(); i > visible_from_; --i) {
+    Scope& scope = *scopes_[i - 1];
+    auto outer = scope.outer.find(name);
+    if (outer != scope.outer.end() && outer->second) return nullptr;
+    auto it = scope.names.find(name);
+    if (it != scope.names.end()) return &it->second;
+  }
+  return nullptr;
+}
+
+Value Evaluator::EvalName(const Ast& ast) {
+  const std::string& name = ast.text;
+  if (Value* local = Local(name)) return *local;
+  if (const DictObject::Pair* pair = globals_.dict->Find("s" + name)) return pair->value;
+  if (name == "_base_" && base_.type == Type::kDict) return base_;
+  if (name == "__name__") return Value::String("builtins");
+  if (name == "__file__") return Value::String(source_ == nullptr ? "" : *source_);
+  if (IsBuiltin(name)) {
+    FunctionObject function;
+    function.name = name;
+    return arena_.Function(std::move(function));
+  }
+  std::vector<std::string> names;
+  for (const DictObject::Pair& pair : globals_.dict->pairs) names.push_back(Str(pair.key));
+  std::string next = DidYouMean(Nearest(name, names));
+  Fail(ast, fmt::format("the name `{}` isn't defined", name), next);
+}
+
+// Names, attributes and subscripts without noting what was read: the outermost of the chain does
+// that.
+Value Evaluator::EvalChain(const Ast& ast) {
+  if (ast.kind == AstKind::kName) return EvalName(ast);
+  DepthGuard guard(*this, ast);
+  Step(ast);
+  const Ast& inner = *ast.kids[0];
+  bool chain = inner.kind == AstKind::kName || inner.kind == AstKind::kAttribute ||
+               inner.kind == AstKind::kSubscript;
+  Value object = chain ? EvalChain(inner) : Eval(inner);
+  Value value = ast.kind == AstKind::kAttribute ? Attribute(ast, object, ast.text)
+                                                : Subscript(ast, object, *ast.kids[1]);
+  // A piece of a string or list is derived from what the whole was.
+  value.from = Join(value.from, object.from);
+  return value;
+}
+
+// "a.b.0" for a.b[0] when `a` is one of the file's keys, or _base_.a.b[0]; "" for anything else.
+std::string Evaluator::ChainPath(const Ast& ast) const {
+  if (ast.kind == AstKind::kName) {
+    for (size_t i = scopes_.size(); i > visible_from_; --i) {
+      if (scopes_[i - 1]->names.count(ast.text) > 0) return "";
+    }
+    const DictObject::Pair* pair = globals_.dict->Find("s" + ast.text);
+    if (pair == nullptr) return "";
+    bool plain = pair->value.type != Type::kFunction && pair->value.type != Type::kLazy &&
+                 pair->value.type != Type::kModule;
+    return plain ? JoinPath("", ast.text) : "";
+  }
+  const Ast& inner = *ast.kids[0];
+  if (inner.kind != AstKind::kName && inner.kind != AstKind::kAttribute &&
+      inner.kind != AstKind::kSubscript) {
+    return "";
+  }
+  bool root = inner.kind == AstKind::kName && inner.text == "_base_";
+  std::string path = root ? "" : ChainPath(inner);
+  if (path.empty() && !root) return "";
+  if (ast.kind == AstKind::kAttribute) return JoinPath(path, ast.text);
+  const Ast& index = *ast.kids[1];
+  if (index.kind == AstKind::kString) return JoinPath(path, index.text);
+  if (index.kind == AstKind::kInt) return JoinPath(path, std::to_string(index.integer));
+  return "";
+}
+
+Value Evaluator::Derived(Value value, const std::string& path) {
+  Source source;
+  source.path = path;
+  switch (value.type) {
+    case Type::kFunction:
+    case Type::kLazy:
+    case Type::kModule:
+      return value;
+    case Type::kNone:
+      source.value = std::make_shared<Node>();
+      break;
+    case Type::kBool:
+      source.value = std::make_shared<Node>(value.boolean);
+      break;
+    case Type::kInt:
+      source.value = std::make_shared<Node>(value.integer);
+      break;
+    case Type::kFloat:
+      source.value = std::make_shared<Node>(value.number);
+      break;
+    case Type::kString:
+    case Type::kBig:
+      source.value = std::make_shared<Node>(value.Text());
+      break;
+    default:
+      break;
+  }
+  auto sources = std::make_shared<std::vector<Source>>();
+  sources->push_back(std::move(source));
+  value.from = Join(sources, value.from);
+  return value;
+}
+
+// {{_base_.a.b}}
+Value Evaluator::EvalPlaceholder(const Ast& ast) {
+  Value value = base_;
+  std::string path;
+  for (const std::string& key : SplitPath(ast.text, At(ast).Text())) {
+    const DictObject::Pair* pair = nullptr;
+    if (value.type == Type::kDict) pair = value.dict->Find("s" + key);
+    if (pair == nullptr) {
+      std::vector<std::string> names;
+      if (value.type == Type::kDict) {
+        for (const DictObject::Pair& known : value.dict->pairs) names.push_back(Str(known.key));
+      }
+      Fail(ast, fmt::format("the bases have no key `{}`", JoinPath(path, key)),
+           DidYouMean(Nearest(key, names)));
+    }
+    path = JoinPath(path, key);
+    value = pair->value;
+  }
+  return Place(Derived(std::move(value), path), ast);
+}
+
+Value Evaluator::Attribute(const Ast& at, const Value& object, const std::string& name) {
+  if (object.type == Type::kLazy) {
+    const LazyObject& lazy = *object.lazy;
+    return arena_.Lazy({lazy.name.empty() ? lazy.module : lazy.Text(), name});
+  }
+  if (object.type == Type::kModule) {
+    const std::string full = object.Text() + "." + name;
+    if (full == "math.pi") return Value::Float(3.141592653589793);
+    if (full == "math.e") return Value::Float(2.718281828459045);
+    if (full == "math.tau") return Value::Float(6.283185307179586);
+    if (full == "math.inf") return Value::Float(HUGE_VAL);
+    if (full == "math.nan") return Value::Float(std::nan(""));
+    if (full == "os.sep") return Value::String("/");
+    if (full == "os.path" || full == "os.environ") return Value::Module(full);
+    if (!IsModuleMember(full)) {
+      Fail(at, fmt::format("`{}` can't be used in a config", full),
+           "configs are evaluated without running Python; write the value out");
+    }
+    FunctionObject function;
+    function.name = full;
+    return arena_.Function(std::move(function));
+  }
+  if (object.type == Type::kFunction && object.function->code == nullptr &&
+      object.function->self.type == Type::kNone) {
+    const std::string full = object.function->name + "." + name;
+    if (name == "__name__") return Value::String(object.function->name);
+    if (IsModuleMember(full)) {  // dict.fromkeys, str.lower
+      FunctionObject function;
+      function.name = full;
+      return arena_.Function(std::move(function));
+    }
+  }
+  if (HasMethod(object, name)) {
+    FunctionObject method;
+    method.name = name;
+    method.self = object;
+    return arena_.Function(std::move(method));
+  }
+  if (object.type == Type::kDict) {
+    if (const DictObject::Pair* pair = object.dict->Find("s" + name)) return pair->value;
+    std::vector<std::string> names;
+    for (const DictObject::Pair& pair : object.dict->pairs) names.push_back(Str(pair.key));
+    Fail(at, fmt::format("the dict has no key `{}`", name), DidYouMean(Nearest(name, names)));
+  }
+  Fail(at, fmt::format("a {} has no attribute `{}` that a config can use", TypeName(object.type),
+                       name));
+}
+
+size_t Evaluator::Position(const Ast& at, int64_t index, size_t size) const {
+  auto count = static_cast<int64_t>(size);
+  int64_t position = index < 0 ? index + count : index;
+  if (position < 0 || position >= count)
+    Fail(at, fmt::format("the index {} is outside a list of {}", index, count));
+  return static_cast<size_t>(position);
+}
+
+Value Evaluator::Subscript(const Ast& at, const Value& object, const Ast& index_ast) {
+  if (index_ast.kind == AstKind::kSlice) return Slice(at, object, index_ast);
+  Value index = Eval(index_ast);
+  if (object.type == Type::kModule && object.Text() == "os.environ") {
+    if (index.type != Type::kString) Fail(index_ast, "os.environ is indexed by strings");
+    const char* value = std::getenv(index.Text().c_str());
+    if (value != nullptr) return Value::String(value);
+    Fail(at, fmt::format("the environment variable {} isn't set", index.Text()),
+         "set it, or give a default with os.environ.get()");
+  }
+  if (object.type == Type::kDict) {
+    if (const DictObject::Pair* pair = object.dict->Find(Id(index_ast, index))) return pair->value;
+    std::vector<std::string> names;
+    for (const DictObject::Pair& pair : object.dict->pairs) names.push_back(Str(pair.key));
+    Fail(at, fmt::format("the dict has no key {}", Repr(index)),
+         DidYouMean(Nearest(Str(index), names)));
+  }
+  if (!object.IsSequence() && object.type != Type::kString) {
+    Fail(at, fmt::format("a {} can't be indexed", TypeName(object.type)));
+  }
+  if (!index.IsIntegral())
+    Fail(index_ast, fmt::format("an index is an int, this is a {}", TypeName(index.type)));
+  if (object.IsSequence())
+    return object.list->items[Position(at, index.AsInt(), object.list->items.size())];
+  std::vector<std::string> characters = Characters(object.Text());
+  Value value = Value::String(characters[Position(at, index.AsInt(), characters.size())]);
+  value.from = object.from;
+  return value;
+}
+
+void Evaluator::SliceBounds(const Ast& at, const Ast& slice, size_t size, int64_t* from,
+                            int64_t* to, int64_t* step) {
+  auto count = static_cast<int64_t>(size);
+  auto part = [&](size_t which, int64_t missing, bool clamp) {
+    if (slice.kids[which] == nullptr) return missing;
+    Value value = Eval(*slice.kids[which]);
+    if (value.type == Type::kNone) return missing;
+    if (!value.IsIntegral()) Fail(at, "a slice needs ints");
+    int64_t index = value.AsInt();
+    if (!clamp) return index;
+    if (index < 0) index += count;
+    int64_t low = *step < 0 ? -1 : 0;
+    return std::min(std::max(index, low), *step < 0 ? count - 1 : count);
+  };
+  *step = part(2, 1, false);
+  if (*step == 0) Fail(at, "a slice's step can't be 0");
+  *from = part(0, *step < 0 ? count - 1 : 0, true);
+  *to = part(1, *step < 0 ? -1 : count, true);
+}
+
+// The elements that the slice names, in its order.
+std::vector<size_t> Evaluator::SlicePositions(const Ast& at, const Ast& slice, size_t size) {
+  int64_t from = 0;
+  int64_t to = 0;
+  int64_t step = 1;
+  SliceBounds(at, slice, size, &from, &to, &step);
+  std::vector<size_t> positions;
+  // The step may be huge: compare before adding it.
+  for (int64_t i = from; step > 0 ? i < to : i > to;) {
+    positions.push_back(static_cast<size_t>(i));
+    int64_t left = step > 0 ? to - i : i - to;
+    if (step > 0 ? step >= left : step <= -left) break;
+    i += step;
+  }
+  return positions;
+}
+
+Value Evaluator::Slice(const Ast& at, const Value& object, const Ast& slice) {
+  bool text = object.type == Type::kString;
+  if (!object.IsSequence() && !text)
+    Fail(at, fmt::format("a {} can't be sliced", TypeName(object.type)));
+  std::vector<std::string> letters;
+  if (text) letters = Characters(object.Text());
+  std::string characters;
+  std::vector<Value> items;
+  for (size_t i : SlicePositions(at, slice, text ? letters.size() : object.list->items.size())) {
+    if (text) {
+      characters += letters[i];
+    } else {
+      items.push_back(object.list->items[i]);
+    }
+  }
+  Charge(at, characters.size() + items.size() * sizeof(Value));
+  Value value =
+      text ? Value::String(std::move(characters)) : arena_.List(std::move(items), object.type);
+  value.from = object.from;
+  return value;
+}
+
+}  // namespace xp::config::python

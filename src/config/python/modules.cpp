@@ -1,0 +1,444 @@
+// The members of Python's standard library that configs use.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "src/config/python/evaluator.h"
+
+namespace xp::config::python {
+namespace {
+
+const std::set<std::string>& Members() {
+  static const std::set<std::string> names{
+      "copy.deepcopy",    "copy.copy",         "collections.OrderedDict",
+      "itertools.chain",  "itertools.product", "math.ceil",
+      "math.floor",       "math.trunc",        "math.sqrt",
+      "math.log",         "math.log2",         "math.log10",
+      "math.log1p",       "math.exp",          "math.pow",
+      "math.prod",        "math.gcd",          "math.sin",
+      "math.cos",         "math.tan",          "math.atan",
+      "math.atan2",       "math.fabs",         "math.hypot",
+      "math.isnan",       "math.isinf",        "math.isclose",
+      "math.factorial",   "math.radians",      "math.degrees",
+      "os.path.join",     "os.path.basename",  "os.path.dirname",
+      "os.path.splitext", "os.path.split",     "os.path.normpath",
+      "os.path.isabs",    "os.path.abspath",   "os.path.expanduser",
+      "os.getenv",        "os.environ.get",    "dict.fromkeys",
+      "str.lower",        "str.upper",         "str.strip",
+      "str.join",         "str.title",         "str.split",
+      "str.format"};
+  return names;
+}
+
+}  // namespace
+
+bool Evaluator::IsModuleMember(const std::string& name) { return Members().count(name) > 0; }
+
+bool IsStandardModule(const std::string& module) {
+  // sys.stdlib_module_names of CPython 3.11.
+  static const std::set<std::string> names{"abc",
+                                           "aifc",
+                                           "antigravity",
+                                           "argparse",
+                                           "array",
+                                           "ast",
+                                           "asynchat",
+                                           "asyncio",
+                                           "asyncore",
+                                           "atexit",
+                                           "audioop",
+                                           "base64",
+                                           "bdb",
+                                           "binascii",
+                                           "bisect",
+                                           "builtins",
+                                           "bz2",
+                                           "cProfile",
+                                           "calendar",
+                                           "cgi",
+                                           "cgitb",
+                                           "chunk",
+                                           "cmath",
+                                           "cmd",
+                                           "code",
+                                           "codecs",
+                                           "codeop",
+                                           "collections",
+                                           "colorsys",
+                                           "compileall",
+                                           "concurrent",
+                                           "configparser",
+                                           "contextlib",
+                                           "contextvars",
+                                           "copy",
+                                           "copyreg",
+                                           "crypt",
+                                           "csv",
+                                           "ctypes",
+                                           "curses",
+                                           "dataclasses",
+                                           "datetime",
+                                           "dbm",
+                                           "decimal",
+                                           "difflib",
+                                           "dis",
+                                           "distutils",
+                                           "doctest",
+                                           "email",
+                                           "encodings",
+                                           "ensurepip",
+                                           "enum",
+                                           "errno",
+                                           "faulthandler",
+                                           "fcntl",
+                                           "filecmp",
+                                           "fileinput",
+                                           "fnmatch",
+                                           "fractions",
+                                           "ftplib",
+                                           "functools",
+                                           "gc",
+                                           "genericpath",
+                                           "getopt",
+                                           "getpass",
+                                           "gettext",
+                                           "glob",
+                                           "graphlib",
+                                           "grp",
+                                           "gzip",
+                                           "hashlib",
+                                           "heapq",
+                                           "hmac",
+                                           "html",
+                                           "http",
+                                           "idlelib",
+                                           "imaplib",
+                                           "imghdr",
+                                           "imp",
+                                           "importlib",
+                                           "inspect",
+                                           "io",
+                                           "ipaddress",
+                                           "itertools",
+                                           "json",
+                                           "keyword",
+                                           "lib2to3",
+                                           "linecache",
+                                           "locale",
+                                           "logging",
+                                           "lzma",
+                                           "mailbox",
+                                           "mailcap",
+                                           "marshal",
+                                           "math",
+                                           "mimetypes",
+                                           "mmap",
+                                           "modulefinder",
+                                           "msilib",
+                                           "msvcrt",
+                                           "multiprocessing",
+                                           "netrc",
+                                           "nis",
+                                           "nntplib",
+                                           "nt",
+                                           "ntpath",
+                                           "nturl2path",
+                                           "numbers",
+                                           "opcode",
+                                           "operator",
+                                           "optparse",
+                                           "os",
+                                           "ossaudiodev",
+                                           "pathlib",
+                                           "pdb",
+                                           "pickle",
+                                           "pickletools",
+                                           "pipes",
+                                           "pkgutil",
+                                           "platform",
+                                           "plistlib",
+                                           "poplib",
+                                           "posix",
+                                           "posixpath",
+                                           "pprint",
+                                           "profile",
+                                           "pstats",
+                                           "pty",
+                                           "pwd",
+                                           "py_compile",
+                                           "pyclbr",
+                                           "pydoc",
+                                           "pydoc_data",
+                                           "pyexpat",
+                                           "queue",
+                                           "quopri",
+                                           "random",
+                                           "re",
+                                           "readline",
+                                           "reprlib",
+                                           "resource",
+                                           "rlcompleter",
+                                           "runpy",
+                                           "sched",
+                                           "secrets",
+                                           "select",
+                                           "selectors",
+                                           "shelve",
+                                           "shlex",
+                                           "shutil",
+                                           "signal",
+                                           "site",
+                                           "smtpd",
+                                           "smtplib",
+                                           "sndhdr",
+                                           "socket",
+                                           "socketserver",
+                                           "spwd",
+                                           "sqlite3",
+                                           "sre_compile",
+                                           "sre_constants",
+                                           "sre_parse",
+                                           "ssl",
+                                           "stat",
+                                           "statistics",
+                                           "string",
+                                           "stringprep",
+                                           "struct",
+                                           "subprocess",
+                                           "sunau",
+                                           "symtable",
+                                           "sys",
+                                           "sysconfig",
+                                           "syslog",
+                                           "tabnanny",
+                                           "tarfile",
+                                           "telnetlib",
+                                           "tempfile",
+                                           "termios",
+                                           "textwrap",
+                                           "this",
+                                           "threading",
+                                           "time",
+                                           "timeit",
+                                           "tkinter",
+                                           "token",
+                                           "tokenize",
+                                           "tomllib",
+                                           "trace",
+                                           "traceback",
+                                           "tracemalloc",
+                                           "tty",
+                                           "turtle",
+                                           "turtledemo",
+                                           "types",
+                                           "typing",
+                                           "unicodedata",
+                                           "unittest",
+                                           "urllib",
+                                           "uu",
+                                           "uuid",
+                                           "venv",
+                                           "warnings",
+                                           "wave",
+                                           "weakref",
+                                           "webbrowser",
+                                           "winreg",
+                                           "winsound",
+                                           "wsgiref",
+                                           "xdrlib",
+                                           "xml",
+                                           "xmlrpc",
+                                           "zipapp",
+                                           "zipfile",
+                                           "zipimport",
+                                           "zlib",
+                                           "zoneinfo"};
+  return names.count(module.substr(0, module.find('.'))) > 0;
+}
+
+Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& arguments) {
+  auto& given = arguments.positional;
+  if (name == "copy.deepcopy" || name == "copy.copy") {
+    Need(at, arguments, 1, 1, name);
+    if (name == "copy.deepcopy") return DeepCopy(at, given[0]);
+    Value copy = given[0];
+    if (copy.IsSequence()) copy.list = arena_.List(copy.list->items, copy.type).list;
+    if (copy.type == Type::kDict || copy.type == Type::kSet) {
+      copy.dict = arena_.Dict(copy.dict->config).dict;
+      for (const DictObject::Pair& pair : given[0].dict->pairs)
+        copy.dict->Set(pair.key, pair.id, pair.value);
+    }
+    return copy;
+  }
+  if (name == "collections.OrderedDict") return MakeDict(at, arguments);
+  if (name == "itertools.chain") {
+    std::vector<Value> items;
+    for (const Value& part : given) {
+      for (Value& item : Iterate(at, part)) items.push_back(std::move(item));
+    }
+    return arena_.List(std::move(items));
+  }
+  if (name == "itertools.product") {
+    std::vector<std::vector<Value>> rows{{}};
+    for (const Value& part : given) {
+      std::vector<std::vector<Value>> longer;
+      std::vector<Value> items = Iterate(at, part);
+      Charge(at, rows.size() * items.size() * (given.size() + 1) * sizeof(Value));
+      for (const auto& row : rows) {
+        for (const Value& item : items) {
+          longer.push_back(row);
+          longer.back().push_back(item);
+        }
+      }
+      rows = std::move(longer);
+    }
+    std::vector<Value> tuples;
+    for (auto& row : rows) tuples.push_back(arena_.List(std::move(row), Type::kTuple));
+    return arena_.List(std::move(tuples));
+  }
+  if (name == "dict.fromkeys") {
+    Need(at, arguments, 1, 2, name);
+    Value dict = arena_.Dict();
+    for (const Value& key : Iterate(at, given[0]))
+      SetKey(at, *dict.dict, key, given.size() == 2 ? given[1] : Value::None());
+    return dict;
+  }
+  if (name.rfind("str.", 0) == 0) {
+    if (given.empty() || given[0].type != Type::kString) Fail(at, name + "() takes a string");
+    Arguments rest{{given.begin() + 1, given.end()}, arguments.keywords};
+    return StringMethod(at, name.substr(4), given[0], rest);
+  }
+  if (name.rfind("os.path.", 0) == 0) return Path(at, name, arguments);
+  if (name.rfind("os.", 0) == 0) return Environment(at, name, arguments);
+  return Mathematics(at, name, arguments);
+}
+
+Value Evaluator::Environment(const Ast& at, const std::string& name, Arguments& arguments) {
+  for (auto& [word, value] : arguments.keywords) {
+    if (word == "default") arguments.positional.push_back(value);
+  }
+  Need(at, arguments, 1, 2, name);
+  const auto& given = arguments.positional;
+  if (given[0].type != Type::kString) Fail(at, name + "() takes a name");
+  const char* value = std::getenv(given[0].Text().c_str());
+  if (value != nullptr) return Value::String(value);
+  return given.size() == 2 ? given[1] : Value::None();
+}
+
+// os.path, as text: no file is looked at.
+Value Evaluator::Path(const Ast& at, const std::string& name, Arguments& arguments) {
+  const auto& given = arguments.positional;
+  std::string path;
+  for (const Value& part : given) {
+    if (part.type != Type::kString) Fail(at, name + "() takes strings");
+    if (!part.Text().empty() && part.Text()[0] == '/') path.clear();
+    path += (path.empty() || path.back() == '/' ? "" : "/") + part.Text();
+  }
+  Need(at, arguments, 1, name == "os.path.join" ? 100 : 1, name);
+  const size_t slash = path.rfind('/');
+  const std::string base = slash == std::string::npos ? path : path.substr(slash + 1);
+  std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+  if (folder.find_first_not_of('/') != std::string::npos)
+    folder.erase(folder.find_last_not_of('/') + 1);
+  if (name == "os.path.join") return Value::String(path);
+  if (name == "os.path.basename") return Value::String(base);
+  if (name == "os.path.dirname") return Value::String(folder);
+  if (name == "os.path.isabs") return Value::Bool(!path.empty() && path[0] == '/');
+  auto pair = [&](const std::string& a, const std::string& b) {
+    return arena_.List({Value::String(a), Value::String(b)}, Type::kTuple);
+  };
+  if (name == "os.path.split") return pair(folder, base);
+  if (name == "os.path.splitext") {
+    size_t name_start = std::min(base.find_first_not_of('.'), base.size());
+    size_t dot = base.rfind('.');
+    if (dot == std::string::npos || dot < name_start) return pair(path, "");
+    dot += path.size() - base.size();
+    return pair(path.substr(0, dot), path.substr(dot));
+  }
+  if (name == "os.path.expanduser") {
+    const char* home = std::getenv("HOME");
+    if (home == nullptr || (path != "~" && path.rfind("~/", 0) != 0)) return Value::String(path);
+    return Value::String(home + path.substr(1));
+  }
+  std::filesystem::path normal = path;
+  if (name == "os.path.abspath") normal = std::filesystem::absolute(normal);
+  path = normal.lexically_normal().string();
+  if (path.size() > 1 && path.back() == '/') path.pop_back();
+  return Value::String(path.empty() ? "." : path);
+}
+
+Value Evaluator::Mathematics(const Ast& at, const std::string& name, Arguments& arguments) {
+  const auto& given = arguments.positional;
+  auto number = [&](size_t i) {
+    if (i >= given.size() || !given[i].IsNumber()) Fail(at, name + "() takes numbers");
+    return given[i].AsDouble();
+  };
+  if (name == "math.ceil" || name == "math.floor" || name == "math.trunc") {
+    double value = name == "math.ceil"    ? std::ceil(number(0))
+                   : name == "math.floor" ? std::floor(number(0))
+                                          : std::trunc(number(0));
+    if (!(std::abs(value) < 9.2e18)) Fail(at, "the result doesn't fit into 64 bits");
+    return Value::Int(static_cast<int64_t>(value));
+  }
+  if (name == "math.prod") {
+    Value product = Value::Int(1);
+    Need(at, arguments, 1, 1, name);
+    for (const Value& item : Iterate(at, given[0])) product = Binary(at, "*", product, item);
+    return product;
+  }
+  if (name == "math.gcd") {
+    Need(at, arguments, 2, 2, name);
+    if (!given[0].IsIntegral() || !given[1].IsIntegral()) Fail(at, "math.gcd() takes ints");
+    int64_t a = given[0].AsInt();
+    int64_t b = given[1].AsInt();
+    if (a == INT64_MIN || b == INT64_MIN) Fail(at, "the result doesn't fit into 64 bits");
+    while (b != 0) std::swap(a %= b, b);
+    return Value::Int(std::abs(a));
+  }
+  if (name == "math.factorial") {
+    if (given.size() != 1 || !given[0].IsIntegral() || given[0].AsInt() < 0)
+      Fail(at, "math.factorial() takes an int of 0 or more");
+    Value product = Value::Int(1);
+    for (int64_t i = 2; i <= given[0].AsInt(); ++i)
+      product = Binary(at, "*", product, Value::Int(i));
+    return product;
+  }
+  double x = number(0);
+  if (name == "math.isnan") return Value::Bool(std::isnan(x));
+  if (name == "math.isinf") return Value::Bool(std::isinf(x));
+  if (name == "math.isclose") {
+    double y = number(1);
+    return Value::Bool(x == y || std::abs(x - y) <= 1e-9 * std::max(std::abs(x), std::abs(y)));
+  }
+  bool positive = name == "math.log" || name == "math.log2" || name == "math.log10";
+  if ((positive && x <= 0) || (name == "math.sqrt" && x < 0))
+    Fail(at, "outside of the function's domain");
+  if (name == "math.sqrt") return Value::Float(std::sqrt(x));
+  if (name == "math.log2") return Value::Float(std::log2(x));
+  if (name == "math.log10") return Value::Float(std::log10(x));
+  if (name == "math.log" && given.size() == 2) {
+    if (number(1) <= 0 || number(1) == 1) Fail(at, "outside of the function's domain");
+    return Value::Float(std::log(x) / std::log(number(1)));
+  }
+  if (name == "math.log") return Value::Float(std::log(x));
+  if (name == "math.exp") return Value::Float(std::exp(x));
+  if (name == "math.sin") return Value::Float(std::sin(x));
+  if (name == "math.cos") return Value::Float(std::cos(x));
+  if (name == "math.pow") return Value::Float(std::pow(x, number(1)));
+  if (name == "math.log1p") return Value::Float(std::log1p(x));
+  if (name == "math.tan") return Value::Float(std::tan(x));
+  if (name == "math.atan") return Value::Float(std::atan(x));
+  if (name == "math.atan2") return Value::Float(std::atan2(x, number(1)));
+  if (name == "math.fabs") return Value::Float(std::abs(x));
+  if (name == "math.hypot") return Value::Float(std::hypot(x, number(1)));
+  constexpr double kPi = 3.141592653589793;
+  if (name == "math.radians") return Value::Float(x * (kPi / 180));
+  if (name == "math.degrees") return Value::Float(x * (180 / kPi));
+  Fail(at, fmt::format("`{}` can't be used in a config", name));
+}
+
+}  // namespace xp::config::python

@@ -20,7 +20,7 @@ ninja -k0 -C "$build" "${targets[@]}" >>"$build/build.log" 2>&1 || grep -E 'erro
 stage=$build/exp-gpu
 rm -rf "$stage"
 mkdir -p "$stage/lib"
-for program in "$build"/exp "$build"/exp_*; do
+for program in "$build"/exp "$build"/exp-commands "$build"/exp_*; do
   [ -f "$program" ] && [ -x "$program" ] || continue
   cp "$program" "$stage/"
   strip --strip-debug "$stage/$(basename "$program")"

@@ -27,7 +27,7 @@ struct Options {
 std::optional<config::DataFacts> ReadFacts(const std::string& path,
                                            const std::vector<std::string>& classes) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return std::nullopt;
+  if (!path.ends_with(".json") || !std::filesystem::exists(path, error)) return std::nullopt;
   data::CocoOptions options;
   options.classes = classes;
   options.policy = data::Policy::kIgnore;
@@ -43,7 +43,7 @@ void UnreadKeys(const config::Resolved& resolved, std::vector<config::Finding>& 
   for (const config::Finding& finding : findings) {
     if (finding.rule == "schema") return;  // the builder would only repeat it
   }
-  if (!resolved.root.Has("model") || resolved.root.Has("train_dataloader")) return;
+  if (!resolved.root.Has("model")) return;
   config::Reader reader(resolved.root);
   try {
     models::CreateModel(reader.Child("model"));

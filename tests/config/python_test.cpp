@@ -101,6 +101,37 @@ TEST_CASE("statements") {
   CHECK(Run("x = 1; y = (\n  2)\nz = 3 \\\n  + 4\n'''doc'''\n") == R"({"x":1,"y":2,"z":7})");
 }
 
+// tests/conformance/golden/py_functions.py: closures, star parameters, the standard library. The
+// expected text is what CPython 3.11 makes of it.
+TEST_CASE("functions and the standard library are CPython's") {
+  std::string path = std::string(EXP_SOURCE_DIR) + "/tests/conformance/golden/py_functions.py";
+  CHECK(
+      CanonicalJson(Load(path).root) ==
+      R"json({"a":{"args":[1,2],"depth":3,"name":"a","width":64},"b":{"args":[],"name":"b","width":1},"c":3628800,"counter":2,"d":[5,10],"e":[3,null],"f":[1,5,[6]],"g":[3,-3,4.0,3.0,3.0,8.0,3.1416,6,6,true,5.0,2.0,2,true,2.718,1.557408,0.463648,120,true],"h":["/c/d","y.z",["a/b.tar",".gz"],"/a","b/c",true],"i":[true,false,5,"X",true],"m1":{"a":[1,2]},"m2":{"a":[1,2]},"m3":{"a":[1]},"pi":3.141592653589793,"q":[0,2,4],"r":[2,2,2],"s":[1,2],"t":3,"u":3,"v":1,"w":"one line","y":[1],"z":[1]})json");
+}
+
+TEST_CASE("ints up to 2^64 - 1 are kept, not calculated with") {
+  CHECK(
+      Run("a = 18446744073709551615\nb = -9223372036854775808\nc = [0xFFFFFFFFFFFFFFFF, str(a)]\n"
+          "d = f'{a}', a == 18446744073709551615, a == 1, int(a)\n") ==
+      R"({"a":18446744073709551615,"b":-9223372036854775808,"c":[18446744073709551615,"18446744073709551615"],)"
+      R"("d":["18446744073709551615",true,false,18446744073709551615]})");
+  CHECK_THAT(Error("a = 18446744073709551616\n"), ContainsSubstring("64 bits"));
+  CHECK_THAT(Error("a = 18446744073709551615 + 1\n"), ContainsSubstring("64 bits"));
+  CHECK_THAT(Error("a = -18446744073709551615\n"), ContainsSubstring("64 bits"));
+  // Through every form and back.
+  Node node = FromJson("{\"seed\":18446744073709551615,\"n\":[1,9223372036854775808]}");
+  CHECK(CanonicalJson(LoadText(PrettyYaml(node), "t.yaml").root) == CanonicalJson(node));
+  CHECK(CanonicalJson(LoadText("s: 1\n", "t.yaml", {"s=18446744073709551615"}).root) ==
+        R"({"s":18446744073709551615})");
+  CHECK_THROWS_AS(LoadText("s: 1\n", "t.yaml", {"s=18446744073709551616"}), xp::Error);
+}
+
+TEST_CASE("a base's value inside text") {
+  CHECK(Run("a = 'x/{{_base_.root}}/{{ _base_.n }}'\nb = '{{_base_.root}}'\nc = '{{other}}'\n",
+            R"({"root":"r","n":5})") == R"({"a":"x/r/5","b":"r","c":"{{other}}"})");
+}
+
 TEST_CASE("_base_ is a ConfigDict that may be read and changed") {
   const char* base = R"({"model":{"neck":{"a":1,"b":[1,2]}},"root":"r/"})";
   CHECK(Run("x = _base_.root + 'y'\nz = {{_base_.model.neck.b}}\n", base) ==

@@ -1,10 +1,5 @@
 // The public reports of what goes wrong with config engines, each with what is right
 // (docs/config.md). Files of a test live in a folder of their own that is removed at the end.
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "catch.h"
 #include "exp/base/error.h"
 #include "exp/config/canonical.h"
@@ -13,29 +8,12 @@
 #include "exp/config/load.h"
 #include "exp/config/lr_check.h"
 #include "exp/config/reader.h"
+#include "tests/config/folder.h"
 
 using namespace xp::config;
-namespace fs = std::filesystem;
+using xp::config::test::Folder;
 
 namespace {
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "exp-config-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string Write(const std::string& name, const std::string& text) {
-    fs::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name, std::ios::binary) << text;
-    return (path_ / name).string();
-  }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
 
 std::string Message(const std::string& path, const std::vector<std::string>& set = {}) {
   try {
@@ -84,9 +62,15 @@ TEST_CASE(
   CHECK_THAT(resolved.warnings[1].message, ContainsSubstring("train.ann, train.root"));
   CHECK(Codes(Load(folder / "base.py")).empty());
   CHECK(Codes(Load(folder / "base.py", {"root=z/"})) == std::vector<std::string>{"stale-value"});
-  std::string text = folder.Write("placeholder.yaml", "_base_: a.yaml\nval: {{_base_.root}}\n");
+  std::string text = folder.Write(
+      "placeholder.yaml", "_base_: a.yaml\nval: {{_base_.root}}\nq: 'p/{{_base_.root}}/q'\n");
+  CHECK(Load(text).root.At("q")->AsString() == "p/x/q");
   CHECK(Load(text).root.At("val")->AsString() == "x");
-  CHECK(Codes(Load(text, {"root=z"})) == std::vector<std::string>{"stale-value"});
+  resolved = Load(text, {"root=z"});
+  REQUIRE(Codes(resolved) == std::vector<std::string>{"stale-value"});
+  CHECK_THAT(resolved.warnings[0].message, ContainsSubstring("val, q"));
+  // The derived value set as well: nothing is stale.
+  CHECK(Codes(Load(text, {"root=z", "val=z", "q=z"})).empty());
 }
 
 TEST_CASE("2: a dict over a list of heads says so and shows the index form (mmdetection#4297)") {
@@ -188,33 +172,6 @@ TEST_CASE("14: the name's NxbM against base_batch_size") {
   CHECK_FALSE(Finds(Load(plain), plain, "name-batch"));
 }
 
-TEST_CASE("the linter's other rules") {
-  Folder folder;
-  std::string path =
-      folder.Write("a.yaml", "_base_: " EXP_SOURCE_DIR "/configs/faster_rcnn.yaml\n");
-  auto with = [&](const std::vector<std::string>& set) { return Load(path, set); };
-  CheckOptions eight;
-  eight.devices = 8;
-  CHECK_FALSE(Finds(with({}), path, "lr-batch", eight));
-  CHECK(Finds(with({}), path, "lr-batch"));
-  CHECK_FALSE(Finds(with({"auto_scale_lr.policy=off"}), path, "lr-batch"));
-  CHECK(Finds(with({"lr_config.step=[16, 26]"}), path, "step-past-end"));
-  CHECK_FALSE(Finds(with({}), path, "step-past-end"));
-  CHECK(Finds(with({"evaluation.metric=segm"}), path, "metric-model"));
-  CHECK(Finds(with({"+optimizer.lrr=1"}), path, "schema"));
-  CHECK_FALSE(Finds(with({}), path, "schema"));
-  CHECK(Finds(with({"lr_config.min_lr=0.001", "auto_scale_lr.policy=scale"}), path, "absolute-lr"));
-  CHECK(Finds(with({}), path, "missing-path"));
-  CheckOptions facts;
-  facts.facts = [](const std::string&, const std::vector<std::string>&) {
-    return DataFacts{{"a", "b", "c"}, 100};
-  };
-  CHECK(Finds(with({}), path, "classes", facts));
-  CHECK_FALSE(Finds(with({"model.roi_head.bbox_head.num_classes=3"}), path, "classes", facts));
-  CHECK(Finds(with({"lr_config.warmup_iters=5000"}), path, "warmup-too-long", facts));
-  CHECK_FALSE(Finds(with({"lr_config.warmup_iters=10"}), path, "warmup-too-long", facts));
-}
-
 TEST_CASE(
     "detectron2's and PaddleDetection's _BASE_: later bases win, tagged values are replaced "
     "whole") {
@@ -310,6 +267,41 @@ TEST_CASE("explain tells every layer, oldest first") {
   CHECK_THAT(difference, ContainsSubstring("o.lr\n  - 0.3"));
   CHECK_THAT(difference, ContainsSubstring("+ 0.2"));
   CHECK(Difference(resolved, resolved).empty());
+}
+
+TEST_CASE("explain names a Python expression's place and what it was made from") {
+  Folder folder;
+  folder.Write("base.py",
+               "root = 'd/'\nn = 2\ntrain = dict(ann=root + 'a.json',\n             k=n * 3)\n");
+  std::string path =
+      folder.Write("top.py", "_base_ = 'base.py'\ntrain = dict(k=_base_.n + 1)\n_base_.n = 5\n");
+  Resolved resolved = Load(path, {"train.k=9"});
+  std::string ann = Explain(resolved, "train.ann");
+  CHECK_THAT(ann, ContainsSubstring("base.py:3:18"));
+  CHECK_THAT(ann, ContainsSubstring("from root"));
+  std::string text = Explain(resolved, "train.k");
+  size_t first = text.find("base.py:4:16");
+  size_t second = text.find("top.py:2:16");
+  size_t third = text.find("--set #1");
+  CHECK(first < second);
+  CHECK(second < third);
+  CHECK(third != std::string::npos);
+  CHECK_THAT(Explain(resolved, "n"), ContainsSubstring("top.py:3:12"));
+  std::string all = ExplainAll(resolved);
+  for (const char* part :
+       {"train.ann: \"d/a.json\"", "base.py:3:18", "train.k: 9", "replaced 3 of"})
+    CHECK_THAT(all, ContainsSubstring(part));
+}
+
+TEST_CASE("explain shows what _delete_ and ~key dropped") {
+  Folder folder;
+  folder.Write("a.yaml", "o: {lr: 0.1, m: 1}\nk: 5\n");
+  std::string path = folder.Write("b.yaml", "_base_: a.yaml\no: {_delete_: true, lr: 0.2}\n");
+  Resolved resolved = Load(path, {"~k"});
+  CHECK_THAT(Explain(resolved, "o"), ContainsSubstring("_delete_"));
+  CHECK_THAT(Explain(resolved, "k"), ContainsSubstring("isn't set"));
+  CHECK_THAT(Explain(resolved, "k"), ContainsSubstring("a.yaml:2:4"));
+  CHECK_THAT(ExplainAll(resolved), ContainsSubstring("# k was deleted by --set #1: 5"));
 }
 
 TEST_CASE("the reader: types, defaults, what nobody read") {

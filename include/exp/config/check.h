@@ -36,11 +36,16 @@ struct CheckOptions {
   std::function<std::optional<DataFacts>(const std::string& ann_file,
                                          const std::vector<std::string>& classes)>
       facts;
-  // Further findings of the whole program, such as keys that the model builder never reads.
+  // Further findings of the whole program about exp's own configs, such as keys that the model
+  // builder never reads.
   std::function<void(const Resolved&, std::vector<Finding>&)> more;
 };
 
-// All findings in order of place; those silenced by a comment `# exp: ignore[rule]` on the value's
+// Whether the config has exp's keys, not those of mmengine, mmcv, detectron2 or PaddleDetection:
+// only then schema, model and paths are looked at.
+bool IsOwnConfig(const Node& root, const std::string& path);
+
+// All findings in order of rule; those silenced by a comment `# exp: ignore[rule]` on the value's
 // line (or
 // `# exp: ignore-file[rule]` anywhere in the config itself) are left out. `path` is the config's
 // own.

@@ -1,0 +1,101 @@
+#!/bin/bash
+# `exp check` as people call it: findings, levels, exit codes, --json, silence.
+set -euo pipefail
+exp=$(realpath "$1")
+source_dir=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+has() { case "$2" in *"$1"*) ;; *) fail "'$1' isn't in: $2" ;; esac; }
+hasnt() { case "$2" in *"$1"*) fail "'$1' is in: $2" ;; esac; }
+# check CODE ARGUMENTS: what it says is in $said.
+check() {
+  local want=$1 code=0
+  shift
+  said=$("$exp" check "$@" 2>&1) || code=$?
+  [ "$code" = "$want" ] || fail "exit code $code instead of $want of: exp check $* ($said)"
+}
+
+mkdir -p data/images
+cat > data/ann.json <<'J'
+{"images": [{"id": 1, "file_name": "a.jpg", "width": 64, "height": 48}],
+ "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 30, 20], "area": 600, "iscrowd": 0}],
+ "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}]}
+J
+cat > good.yaml <<Y
+# exp: ignore-file[unused-key]
+_base_: $source_dir/configs/faster_rcnn.yaml
+model: {roi_head: {bbox_head: {num_classes: 2}}}
+data:
+  samples_per_gpu: 16
+  train: {ann_file: data/ann.json, img_prefix: data/images}
+  val: {ann_file: data/ann.json, img_prefix: data/images}
+lr_config: {warmup_iters: 10}
+Y
+check 0 good.yaml --strict
+has '0 errors, 0 warnings' "$said"
+
+# One mistake each: the rule's name, its level, its exit code.
+finds() {  # rule, level, exit code, arguments
+  local rule=$1 level=$2 code=$3
+  shift 3
+  check "$code" good.yaml "$@"
+  has "[$rule]" "$said"
+  has "$level: " "$said"
+}
+finds schema error 2 --set +optimizer.momentom=0.9
+has '`momentum`' "$said"
+finds schema error 2 --set optimizer.lr=fast
+finds classes error 2 --set model.roi_head.bbox_head.num_classes=80
+has 'cat, dog' "$said"
+finds metric-model error 2 --set evaluation.metric=segm
+finds lr-batch warning 0 --set data.samples_per_gpu=4
+has 'ratio 0.25' "$said"
+check 2 good.yaml --set data.samples_per_gpu=4 --strict
+check 0 good.yaml --set data.samples_per_gpu=4 --devices 4
+has '0 warnings' "$said"
+check 0 good.yaml --set data.samples_per_gpu=4 --set optimizer_config.cumulative_iters=4
+has '0 warnings' "$said"
+finds lr-batch error 2 --set data.samples_per_gpu=4 --set auto_scale_lr.policy=error
+finds step-past-end warning 0 --set 'lr_config.step=[16, 26]'
+finds warmup-too-long warning 0 --set lr_config.warmup_iters=1000
+finds absolute-lr warning 0 --set lr_config.policy=cosine --set lr_config.min_lr=0.001 --set auto_scale_lr.policy=scale
+finds missing-path warning 0 --set data.train.img_prefix=data/nothing
+finds override-no-change warning 0 --set optimizer.lr=0.02
+check 2 nothing.yaml
+has '[load]' "$said"
+
+# A name that disagrees with the config, and its silence.
+sed '$ a auto_scale_lr: {base_batch_size: 64}' good.yaml > net_8xb2.yaml
+check 0 net_8xb2.yaml
+has '[name-batch]' "$said"
+has 'net_8xb2.yaml:9:' "$said"
+sed '$ a auto_scale_lr: {base_batch_size: 64}  # exp: ignore[name-batch, lr-batch]' good.yaml > net_8xb2.yaml
+check 0 net_8xb2.yaml
+hasnt '[name-batch]' "$said"
+
+# --json: one list, stable keys.
+"$exp" check good.yaml net_8xb2.yaml --set evaluation.metric=segm --json > out.json && fail "an error ended with 0"
+python3 - out.json <<'P'
+import json, sys
+found = json.load(open(sys.argv[1]))
+assert {f['file'] for f in found} == {'good.yaml', 'net_8xb2.yaml'}, found
+for f in found:
+    assert list(f) == ['file', 'rule', 'level', 'path', 'where', 'message', 'next'], f
+    assert f['level'] in ('error', 'warning', 'info'), f
+assert any(f['rule'] == 'metric-model' and f['path'] == 'evaluation.metric' and f['where'] == '--set #1' for f in found), found
+P
+
+# Another project's config: only what holds for any.
+printf "_base_ = []\nauto_scale_lr = dict(base_batch_size=16)\noptim_wrapper = dict(optimizer=dict(type='SGD', lr=0.004))\ntrain_dataloader = dict(batch_size=32)\n" > rtmdet_l_8xb32-300e_coco.py
+check 0 rtmdet_l_8xb32-300e_coco.py
+has '8x32 = 256 images a step, but base_batch_size is 16' "$said"
+hasnt '[schema]' "$said"
+check 0 "$source_dir"/configs/*.yaml
+hasnt 'error: ' "$said"
+"$exp" check --help | grep -q 'Example:' || fail "no example in the help"
+echo "check: all as expected"

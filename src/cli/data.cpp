@@ -13,6 +13,7 @@
 #include "exp/config/reader.h"
 #include "exp/data/audit.h"
 #include "exp/data/coco.h"
+#include "exp/data/crops.h"
 #include "exp/data/from_config.h"
 #include "exp/data/preview.h"
 #include "exp/data/shapes.h"
@@ -59,6 +60,45 @@ void AddShapes(CLI::App& parent) {
     data::DrawShapes(flags->out, flags->shapes);
     fmt::print("drew {} training and {} validation images of {} into {}\n", flags->shapes.images,
                flags->shapes.val, flags->size, flags->out);
+  });
+}
+
+void AddCrops(CLI::App& parent) {
+  struct Flags {
+    std::string annotations, images, out;
+    data::CropOptions crops;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* app = parent.add_subcommand(
+      "crops", "cut the boxes of a COCO data set into a folder of images for each class");
+  app->add_option("ANNOTATIONS", flags->annotations, "COCO annotation file (.json)")->required();
+  app->add_option("--images", flags->images, "folder of its images; default: its own folder");
+  app->add_option("--out", flags->out, "folder to write to")->required();
+  app->add_option("--margin", flags->crops.margin, "around each box, as a share of its sides")
+      ->check(CLI::Range(0.0, 10.0))
+      ->capture_default_str();
+  app->add_option("--min-side", flags->crops.min_side,
+                  "leave out boxes with a shorter side, pixels")
+      ->check(CLI::Range(1, 65535))
+      ->capture_default_str();
+  app->add_option("--quality", flags->crops.quality, "of the JPEGs")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  app->footer(
+      "example: exp data crops data/bccd/instances_train.json --images data/bccd/images --out "
+      "data/bccd_cells/train");
+  app->callback([flags] {
+    data::CocoDataset dataset = data::LoadCoco(flags->annotations);
+    std::filesystem::path images = flags->images;
+    if (images.empty()) images = std::filesystem::path(flags->annotations).parent_path();
+    data::CropReport report = data::CutBoxes(dataset, images, flags->out, flags->crops);
+    int64_t all = 0;
+    for (const auto& [name, count] : report.cut) {
+      fmt::print("{:8} {}\n", count, name);
+      all += count;
+    }
+    fmt::print("cut {} boxes of {} images into {}; left out {}\n", all, dataset.images.size(),
+               flags->out, report.left_out);
   });
 }
 
@@ -177,6 +217,7 @@ void AddDataCommand(CLI::App& app, Context& context) {
   CLI::App* data = app.add_subcommand("data", "draw, audit and preview data sets");
   data->require_subcommand(1);
   AddCheck(*data, &context);
+  AddCrops(*data);
   AddPreview(*data);
   AddShapes(*data);
 }

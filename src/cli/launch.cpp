@@ -74,14 +74,17 @@ std::vector<record::DatasetRow> Fingerprints(const config::Node& root,
   for (const char* role : {"train", "val", "test"}) {
     const config::Node* ann = root.At(fmt::format("data.{}.ann_file", role));
     const config::Node* prefix = root.At(fmt::format("data.{}.img_prefix", role));
-    if (options.data_off || !ann || !ann->IsString()) continue;
+    if (options.data_off) continue;
+    std::string file = ann && ann->IsString() ? ann->AsString() : "";
     std::string images = prefix && prefix->IsString() ? prefix->AsString() : "";
     std::error_code error;
-    if (!fs::is_regular_file(ann->AsString(), error)) continue;  // the trainer says what it misses
-    std::string both = ann->AsString() + '\n' + images;
+    // The trainer says what it misses.
+    if (file.empty() ? !fs::is_directory(images, error) : !fs::is_regular_file(file, error))
+      continue;
+    std::string both = file + '\n' + images;
     if (both == before) continue;  // data.test is often data.val
     before = both;
-    snapshot::DatasetFingerprint f = snapshot::FingerprintDataset(ann->AsString(), images, data);
+    snapshot::DatasetFingerprint f = snapshot::FingerprintDataset(file, images, data);
     record::DatasetRow row;
     row.role = role;
     row.ann_file = f.ann_file;

@@ -163,7 +163,7 @@ void PrintPlots(const record::Store& store, const record::Run& r) {
     fmt::print("\n{} by step\n{}", name, Plot(values, 60, 6));
     break;
   }
-  for (const char* name : {"bbox_mAP", "mAP", "accuracy_top-1", "accuracy"}) {
+  for (const char* name : {"bbox_mAP", "mAP", "top1", "accuracy_top-1", "accuracy"}) {
     std::vector<double> values;
     for (const record::EpochRecord& e : r.epochs) {
       for (const auto& [metric, value] : e.metrics) {

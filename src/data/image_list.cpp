@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <unordered_map>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "src/data/coco_raw.h"
 
 namespace xp::data {
 namespace {
@@ -58,6 +60,57 @@ int32_t FindLabel(const std::string& word, ImageList* list, bool named, const st
   return label;
 }
 
+// The label of each image is the category of its annotations.
+class CocoLabels {
+ public:
+  CocoLabels(const fs::path& path, const fs::path& root, const std::vector<std::string>& classes)
+      : raw_(ParseCoco(path)) {
+    list_.path = path.string();
+    list_.root = root.string();
+    list_.classes = classes;
+    for (const RawCategory& c : raw_.categories) {
+      if (classes.empty()) list_.classes.push_back(c.name);
+      auto found = std::find(list_.classes.begin(), list_.classes.end(), c.name);
+      if (found == list_.classes.end()) continue;
+      labels_[c.id.value] = static_cast<int32_t>(found - list_.classes.begin());
+    }
+  }
+
+  ImageList Take() {
+    std::unordered_map<int64_t, int32_t> of_image;
+    for (const RawAnnotation& a : raw_.annotations) {
+      auto label = labels_.find(a.category.value);
+      if (label == labels_.end()) continue;
+      auto [at, added] = of_image.emplace(a.image.value, label->second);
+      if (added || at->second == label->second) continue;
+      throw UsageError(
+          {.what = fmt::format("image {} has annotations of `{}` and of `{}`", raw_.Show(a.image),
+                               list_.classes[static_cast<size_t>(at->second)],
+                               list_.classes[static_cast<size_t>(label->second)]),
+           .where = list_.path,
+           .expected = "images of one category each",
+           .next = "cut the boxes out with `exp data crops`"});
+    }
+    for (const RawImage& image : raw_.images) {
+      auto label = of_image.find(image.id.value);
+      if (label == of_image.end() || image.file_name.empty()) continue;
+      list_.files.push_back(image.file_name);
+      list_.labels.push_back(label->second);
+    }
+    if (list_.files.empty()) {
+      throw UsageError({.what = "no image has an annotation of one of the classes",
+                        .where = list_.path,
+                        .expected = "annotations with image_id and category_id"});
+    }
+    return std::move(list_);
+  }
+
+ private:
+  RawCoco raw_;
+  ImageList list_;
+  std::unordered_map<int64_t, int32_t> labels_;
+};
+
 }  // namespace
 
 ImageList ListImageFolder(const fs::path& root, const std::vector<std::string>& classes) {
@@ -96,6 +149,7 @@ ImageList ListImageFolder(const fs::path& root, const std::vector<std::string>& 
 
 ImageList ReadImageList(const fs::path& path, const fs::path& root,
                         const std::vector<std::string>& classes) {
+  if (path.extension() == ".json") return CocoLabels(path, root, classes).Take();
   ImageList list;
   list.path = path.string();
   list.root = root.string();

@@ -56,6 +56,7 @@ class FasterRcnn : public Model {
     int64_t n = shape.n, d = o_.detections.max_detections;
     graph::DetectionAttrs attrs = o_.detections;
     attrs.num_classes = o_.num_classes;
+    attrs.class_agnostic = o_.class_agnostic;
     g.AddOp(
         OpType::kDetections, {logits, deltas, proposals, counts, f.sizes},
         {g.AddOutput("boxes", {n, d, 4}, DType::kF32), g.AddOutput("scores", {n, d}, DType::kF32),
@@ -133,7 +134,9 @@ class FasterRcnn : public Model {
     for (float ratio : o_.anchor_ratios) {
       for (float size : o_.anchor_sizes[level]) {
         float h = size * std::sqrt(ratio) / 2, w = size * (1 / std::sqrt(ratio)) / 2;
-        for (float v : {-w, -h, w, h}) a.base.push_back(o_.round_anchors ? std::nearbyint(v) : v);
+        float x = o_.anchor_offset * a.stride_x, y = o_.anchor_offset * a.stride_y;
+        for (float v : {x - w, y - h, x + w, y + h})
+          a.base.push_back(o_.round_anchors ? std::nearbyint(v) : v);
       }
     }
     return a;
@@ -193,18 +196,26 @@ class FasterRcnn : public Model {
     TensorId x = g.AddTemp("roi.features", {rows, s, s, o_.neck_channels});
     g.AddOp(OpType::kRoiAlign, inputs, {x}, attrs, "roi.align");
 
-    auto linear = [&](TensorId in, const std::string& name, int out, Shape chw) {
-      graph::Init init =
-          graph::LinearDefault(static_cast<int>(graph::NumElements(g.tensor(in).shape) / rows));
+    // `normal`: the standard deviation with which mmdetection's predictors begin.
+    auto linear = [&](TensorId in, const std::string& name, int out, Shape chw, float normal) {
+      int fan_in = static_cast<int>(graph::NumElements(g.tensor(in).shape) / rows);
+      graph::Init init = graph::LinearDefault(fan_in), bias = init;
+      if (o_.head_init == HeadInit::kMmdetection) {
+        init = normal > 0 ? graph::Init{graph::InitKind::kNormal, normal}
+                          : graph::Init{graph::InitKind::kUniform,
+                                        std::sqrt(6.0f / static_cast<float>(fan_in + out))};
+        bias = {};
+      }
       return graph::Linear(
           g, in, "roi_heads." + name,
-          {.out_features = out, .init = init, .bias_init = init, .chw = std::move(chw)});
+          {.out_features = out, .init = init, .bias_init = bias, .chw = std::move(chw)});
     };
-    x = graph::Relu(g, linear(x, "box_head.fc6", o_.fc_channels, {o_.neck_channels, s, s}),
+    x = graph::Relu(g, linear(x, "box_head.fc6", o_.fc_channels, {o_.neck_channels, s, s}, 0),
                     "roi.relu6");
-    x = graph::Relu(g, linear(x, "box_head.fc7", o_.fc_channels, {}), "roi.relu7");
-    TensorId logits = linear(x, "box_predictor.cls_score", o_.num_classes + 1, {});
-    TensorId deltas = linear(x, "box_predictor.bbox_pred", (o_.num_classes + 1) * 4, {});
+    x = graph::Relu(g, linear(x, "box_head.fc7", o_.fc_channels, {}, 0), "roi.relu7");
+    TensorId logits = linear(x, "box_predictor.cls_score", o_.num_classes + 1, {}, 0.01f);
+    TensorId deltas = linear(x, "box_predictor.bbox_pred",
+                             o_.class_agnostic ? 4 : (o_.num_classes + 1) * 4, {}, 0.001f);
     return {logits, deltas};
   }
 
@@ -225,7 +236,7 @@ class FasterRcnn : public Model {
     TensorId ddeltas = g.AddTemp("d deltas", g.tensor(deltas).shape);
     g.SeedGradient(logits, dlogits);
     g.SeedGradient(deltas, ddeltas);
-    graph::RoiLossAttrs loss{o_.num_classes, attrs.background, o_.roi_beta, false};
+    graph::RoiLossAttrs loss{o_.num_classes, attrs.background, o_.roi_beta, o_.class_agnostic};
     g.AddOp(OpType::kRoiLoss, {logits, deltas, labels, targets, counts, loss_scale},
             {g.AddOutput("roi_losses", {2}, DType::kF32), dlogits, ddeltas}, loss, "roi.loss");
   }

@@ -60,7 +60,7 @@ class Builder {
 
   TensorId ConvNorm(TensorId x, const std::string& conv, const std::string& norm,
                     graph::ConvOptions c) {
-    graph::NormOptions n{.mode = o_.norm, .eps = o_.norm_eps};
+    graph::NormOptions n{.mode = o_.norm, .eps = o_.norm_eps, .momentum = o_.norm_momentum};
     if (!training_ && n.mode == graph::NormMode::kTrain) n.mode = graph::NormMode::kEval;
     if (!trainable_) n.mode = graph::NormMode::kFrozen;
     return graph::BatchNorm(g_, Conv(x, conv, c), prefix_ + norm, n);
@@ -87,14 +87,16 @@ class Builder {
                     {.out_channels = planes, .kernel = 3, .pad = 1});
   }
 
-  // The stride sits on the 3x3 convolution ("ResNet v1.5").
+  // The stride sits on the 3x3 convolution ("ResNet v1.5") unless the style is Caffe's.
   TensorId Bottleneck(TensorId x, const std::string& name, int planes, int stride) {
     int width = planes * o_.width_per_group / 64 * o_.groups;
-    TensorId y = ConvNorm(x, name + "conv1", name + "bn1", {.out_channels = width});
+    int first = o_.stride_in_first ? stride : 1, second = o_.stride_in_first ? 1 : stride;
+    TensorId y =
+        ConvNorm(x, name + "conv1", name + "bn1", {.out_channels = width, .stride = first});
     y = graph::Relu(g_, y, prefix_ + name + "relu1");
     y = ConvNorm(
         y, name + "conv2", name + "bn2",
-        {.out_channels = width, .kernel = 3, .stride = stride, .pad = 1, .groups = o_.groups});
+        {.out_channels = width, .kernel = 3, .stride = second, .pad = 1, .groups = o_.groups});
     y = graph::Relu(g_, y, prefix_ + name + "relu2");
     y = ConvNorm(y, name + "conv3", name + "bn3", {.out_channels = planes * 4});
     return o_.squeeze_excite ? SqueezeExcite(y, name + "se.", planes * 4) : y;

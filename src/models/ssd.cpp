@@ -93,6 +93,9 @@ class Ssd300 : public Model {
     graph::SsdAttrs attrs;
   };
 
+  // A number of channels of the published network, in this one.
+  int Width(int channels) const { return channels * o_.base_channels / 64; }
+
   // A convolution with bias and ReLU. VGG's own layers start from kaiming_normal, the others from
   // xavier.
   static TensorId ConvRelu(Graph& g, TensorId x, const std::string& name, graph::ConvOptions c,
@@ -109,13 +112,18 @@ class Ssd300 : public Model {
   }
 
   // The six maps that the heads look at.
-  static std::vector<TensorId> Maps(Graph& g, TensorId x) {
+  std::vector<TensorId> Maps(Graph& g, TensorId x) const {
     int index = 0;
-    const std::vector<std::pair<int, int>> stages = {{64, 2}, {128, 2}, {256, 3}, {512, 3}};
+    const std::vector<std::pair<int, int>> stages = {
+        {Width(64), 2}, {Width(128), 2}, {Width(256), 3}, {Width(512), 3}};
     for (size_t stage = 0; stage < stages.size(); ++stage) {
       for (int i = 0; i < stages[stage].second; ++i, index += 2) {
         x = ConvRelu(g, x, "backbone.features." + std::to_string(index),
-                     {.out_channels = stages[stage].first, .kernel = 3, .pad = 1}, false);
+                     {.out_channels = stages[stage].first,
+                      .kernel = 3,
+                      .pad = 1,
+                      .trainable = static_cast<int>(stage) >= o_.frozen_stages},
+                     false);
       }
       if (stage == 3) break;
       x = graph::MaxPool(g, x, {.kernel = 2, .stride = 2, .pad = 0, .ceil = stage == 2},
@@ -125,19 +133,22 @@ class Ssd300 : public Model {
     std::vector<TensorId> maps{ScaledConv43(g, x)};
     x = graph::MaxPool(g, x, {.kernel = 2, .stride = 2}, "pool4");
     for (const char* name : {"backbone.extra.0.1", "backbone.extra.0.3", "backbone.extra.0.5"}) {
-      x = ConvRelu(g, x, name, {.out_channels = 512, .kernel = 3, .pad = 1}, false);
+      x = ConvRelu(
+          g, x, name,
+          {.out_channels = Width(512), .kernel = 3, .pad = 1, .trainable = o_.frozen_stages < 5},
+          false);
     }
     x = graph::MaxPool(g, x, {.kernel = 3, .stride = 1, .pad = 1}, "pool5");
     x = ConvRelu(g, x, "backbone.extra.0.7.1",
-                 {.out_channels = 1024, .kernel = 3, .pad = 6, .dilation = 6}, true);
-    x = ConvRelu(g, x, "backbone.extra.0.7.3", {.out_channels = 1024}, true);
+                 {.out_channels = Width(1024), .kernel = 3, .pad = 6, .dilation = 6}, true);
+    x = ConvRelu(g, x, "backbone.extra.0.7.3", {.out_channels = Width(1024)}, true);
     maps.push_back(x);
     for (int i = 1; i <= 4; ++i) {
       std::string name = "backbone.extra." + std::to_string(i) + ".";
       bool strided = i <= 2;
-      x = ConvRelu(g, x, name + "0", {.out_channels = i == 1 ? 256 : 128}, true);
+      x = ConvRelu(g, x, name + "0", {.out_channels = Width(i == 1 ? 256 : 128)}, true);
       x = ConvRelu(g, x, name + "2",
-                   {.out_channels = i == 1 ? 512 : 256,
+                   {.out_channels = Width(i == 1 ? 512 : 256),
                     .kernel = 3,
                     .stride = strided ? 2 : 1,
                     .pad = strided ? 1 : 0},
@@ -150,7 +161,7 @@ class Ssd300 : public Model {
   // L2 normalisation with a learned scale, for the head only.
   static TensorId ScaledConv43(Graph& g, TensorId x) {
     TensorId scale = g.AddParam({.name = "backbone.scale_weight",
-                                 .shape = {512},
+                                 .shape = {g.tensor(x).shape.back()},
                                  .init = {InitKind::kConstant, 20},
                                  .is_norm = true},
                                 false);

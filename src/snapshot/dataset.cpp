@@ -55,6 +55,40 @@ class FileNames : public nlohmann::json_sax<nlohmann::json> {
   std::string key_;
 };
 
+// Files of a classification data set: `<file> <label>` a line.
+std::vector<std::string> NamesInLines(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    size_t last = line.find_last_not_of(" \t\r");
+    if (last == std::string::npos || line[0] == '#') continue;
+    size_t space = line.find_last_of(" \t", last);
+    if (space == std::string::npos) continue;
+    names.push_back(line.substr(0, line.find_last_not_of(" \t", space) + 1));
+  }
+  return names;
+}
+
+// Every file below a folder, relative to it.
+std::vector<std::string> NamesInFolder(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
+    if (entry.is_regular_file(error)) names.push_back(entry.path().lexically_relative(folder));
+  }
+  return names;
+}
+
+std::vector<std::string> FilesOf(const fs::path& ann_file, const fs::path& img_prefix,
+                                 const std::string& annotations) {
+  if (ann_file.empty()) return NamesInFolder(img_prefix);
+  if (ann_file.extension() != ".json" && !annotations.empty() && annotations[0] != '{')
+    return NamesInLines(annotations);
+  FileNames sax;
+  nlohmann::json::sax_parse(annotations, &sax);
+  return std::move(sax.names);
+}
+
 struct Image {
   std::string name;
   FileKey key;
@@ -113,18 +147,17 @@ bool SameContent(const std::string& a, const std::string& b) {
 DatasetFingerprint FingerprintDataset(const fs::path& ann_file, const fs::path& img_prefix,
                                       const DatasetOptions& options) {
   DatasetFingerprint out{.ann_file = ann_file.string(), .img_prefix = img_prefix.string()};
-  std::string annotations = ReadFile(ann_file);
+  std::string annotations = ann_file.empty() ? "" : ReadFile(ann_file);
   out.ann_hash = HashBytes(annotations).Hex();
-  FileNames sax;
-  nlohmann::json::sax_parse(annotations, &sax);
+  std::vector<std::string> names = FilesOf(ann_file, img_prefix, annotations);
   std::string().swap(annotations);
-  std::sort(sax.names.begin(), sax.names.end());
-  sax.names.erase(std::unique(sax.names.begin(), sax.names.end()), sax.names.end());
-  std::vector<Image> images(sax.names.size());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::vector<Image> images(names.size());
   std::atomic<int64_t> bytes{0}, missing{0}, hashed{0};
   InParallel(images.size(), options.threads, [&](size_t i) {
-    images[i].name = sax.names[i];
-    images[i].there = StatFile(img_prefix / sax.names[i], images[i].key);
+    images[i].name = names[i];
+    images[i].there = StatFile(img_prefix / names[i], images[i].key);
     images[i].there ? bytes += images[i].key.size : ++missing;
   });
   out.cheap = options.mode == DataMode::kCheap ||

@@ -1,29 +1,23 @@
 #include "src/train/detection_evaluator.h"
 
-#include <algorithm>
-#include <stdexcept>
-
-#include "exp/graph/passes.h"
-
 namespace xp::train {
 
 using graph::Graph;
 using graph::Program;
 using graph::Storage;
 
-DetectionEvaluator::DetectionEvaluator(graph::Backend& backend, const models::Model& model,
-                                       graph::ParamBuffers& params, graph::DType compute,
-                                       data::Loader& loader, std::shared_ptr<graph::Buffer> arena)
-    : loader_(loader) {
-  for (const data::Bucket& bucket : loader.Buckets()) {
-    models::BatchShape shape{bucket.n, bucket.height, bucket.width, 0};
-    Graph g(std::make_shared<graph::ParamLayout>(params.layout()), compute);
-    model.BuildEvaluation(g, shape);
-    graph::RunPasses(g, {});
-    programs_.push_back({shape, std::make_unique<Program>(backend, std::move(g), params, arena)});
-    arena = programs_.back().program->arena();
-  }
+namespace {
+
+std::vector<models::BatchShape> ShapesOf(const data::Loader& loader) {
+  std::vector<models::BatchShape> shapes;
+  for (const data::Bucket& b : loader.Buckets()) shapes.push_back({b.n, b.height, b.width, 0});
+  return shapes;
 }
+
+}  // namespace
+
+DetectionEvaluator::DetectionEvaluator(const EvaluationContext& context, data::Loader& loader)
+    : loader_(loader), programs_(context, ShapesOf(loader)) {}
 
 Detections DetectionEvaluator::Detect(const std::atomic<bool>* stop) {
   Detections all;
@@ -31,16 +25,7 @@ Detections DetectionEvaluator::Detect(const std::atomic<bool>* stop) {
   loader_.StartEpoch(0);
   while (loader_.Next(&batch)) {
     if (stop != nullptr && stop->load()) break;
-    auto entry = std::find_if(programs_.begin(), programs_.end(), [&](const Entry& e) {
-      return e.shape.n == batch.n && e.shape.height == batch.height && e.shape.width == batch.width;
-    });
-    if (entry == programs_.end())
-      throw std::logic_error("the loader gave a batch shape that it didn't announce");
-    Program& program = *entry->program;
-    program.SetInput("images", batch.images.data(), batch.images.size());
-    program.SetInput("sizes", batch.image_sizes.data(), batch.image_sizes.size() * sizeof(int32_t));
-    program.Run();
-    Collect(program, batch, all);
+    Collect(programs_.Run(batch), batch, all);
   }
   return all;
 }
@@ -69,8 +54,20 @@ void DetectionEvaluator::Collect(Program& program, const data::Batch& batch,
   }
 }
 
-CocoResult DetectionEvaluator::Evaluate(const Detections& detections) const {
-  return EvaluateBbox(loader_.dataset(), detections);
+NamedValues DetectionEvaluator::Run(const std::atomic<bool>* stop) {
+  Detections detections = Detect(stop);
+  if (stop != nullptr && stop->load()) return {};
+  return BboxMetrics(EvaluateBbox(loader_.dataset(), detections));
+}
+
+NamedValues BboxMetrics(const CocoResult& result) {
+  NamedValues metrics;
+  for (size_t i = 0; i < result.stats.size(); ++i)
+    metrics.emplace_back(kCocoStatNames[i], result.stats[i]);
+  for (const ClassResult& c : result.classes) {
+    if (result.classes.size() <= 100) metrics.emplace_back("bbox_AP/" + c.name, c.ap);
+  }
+  return metrics;
 }
 
 }  // namespace xp::train

@@ -1,12 +1,12 @@
 #include "src/train/setup.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "exp/base/error.h"
-#include "exp/data/from_config.h"
 #include "exp/graph/autodiff.h"
 #include "exp/graph/passes.h"
 #include "exp/train/checkpoint.h"
@@ -32,31 +32,46 @@ void ChooseDevice(const Reader& config, const TrainOptions& options, const Warn&
   }
 }
 
-// mmdetection#4327, #2896, #8734: a head with another number of classes trains without a word, and
-// the last class becomes background. Both sides are named.
-void CheckClasses(const models::Model& model, const data::CocoDataset& dataset,
-                  const Reader& config) {
-  int found = static_cast<int>(dataset.categories.size());
-  if (model.num_classes() == found) return;
-  std::string names;
-  for (int i = 0; i < std::min(found, 100); ++i)
-    names += (names.empty() ? "" : ", ") + dataset.categories[static_cast<size_t>(i)].name;
-  std::string classes;
-  if (config.Has("data.train.classes")) {
-    for (const std::string& name : config.Strings("data.train.classes"))
-      classes += (classes.empty() ? "" : ", ") + name;
-  }
-  throw UsageError(
-      {.what = fmt::format("num_classes is {}, but {} has {} categories: {}", model.num_classes(),
-                           dataset.path, found, names),
-       .where = config.Where("model.roi_head.bbox_head.num_classes"),
-       .expected = fmt::format("num_classes: {}{}", found,
-                               classes.empty() ? "" : " (data.train.classes: " + classes + ")"),
-       .next = "set model.roi_head.bbox_head.num_classes, or choose categories with "
-               "data.train.classes"});
+// The key of the head's number of classes.
+const char* ClassesKey(const models::Model& model, const Reader& config) {
+  if (model.task() == models::Task::kClassification) return "model.head.num_classes";
+  return config.Has("model.bbox_head") ? "model.bbox_head.num_classes"
+                                       : "model.roi_head.bbox_head.num_classes";
 }
 
-void ReportProblems(const data::CocoDataset& dataset, const Warn& warn) {
+// mmdetection#4327, #2896, #8734: a head with another number of classes trains without a word, and
+// the last class becomes background. Both sides are named.
+void CheckClasses(const models::Model& model, const BatchSource& source, const Reader& config) {
+  std::vector<std::string> found = source.classes();
+  int count = static_cast<int>(found.size());
+  if (model.num_classes() == count) return;
+  std::vector<std::string> chosen;
+  if (config.Has("data.train.classes")) chosen = config.Strings("data.train.classes");
+  if (found.size() > 100) found.resize(100);
+  std::string key = ClassesKey(model, config);
+  throw UsageError(
+      {.what = fmt::format("num_classes is {}, but {} has {} categories: {}", model.num_classes(),
+                           source.path(), count, fmt::join(found, ", ")),
+       .where = config.Where(key),
+       .expected = fmt::format(
+           "num_classes: {}{}", count,
+           chosen.empty() ? "" : fmt::format(" (data.train.classes: {})", fmt::join(chosen, ", "))),
+       .next = "set " + key + ", or choose categories with data.train.classes"});
+}
+
+// Label k must mean the same in both parts.
+void CheckSameClasses(const BatchSource& train, const BatchSource& val) {
+  std::vector<std::string> a = train.classes(), b = val.classes();
+  if (a == b) return;
+  throw UsageError({.what = fmt::format("{} has the classes {}, but {} has {}", val.path(),
+                                        fmt::join(b, ", "), train.path(), fmt::join(a, ", ")),
+                    .expected = "the same classes in the same order",
+                    .next = "name them in data.train.classes and data.val.classes"});
+}
+
+void ReportProblems(BatchSource& source, const Warn& warn) {
+  if (source.detection() == nullptr) return;
+  const data::CocoDataset& dataset = source.detection()->dataset();
   size_t shown = 0;
   for (const data::Problem& p : dataset.problems) {
     if (shown++ == 20) {
@@ -68,30 +83,28 @@ void ReportProblems(const data::CocoDataset& dataset, const Warn& warn) {
   }
 }
 
-void OpenData(const Reader& config, const TrainOptions& options, const Warn& warn, Setup& s) {
-  s.train_loader = data::OpenLoader(config, "train", options.seed);
-  CheckClasses(*s.model, s.train_loader->dataset(), config);
-  ReportProblems(s.train_loader->dataset(), warn);
-  s.eval_interval = static_cast<int>(config.Int("evaluation.interval", 1));
-  if (s.eval_interval <= 0 || !config.Has("data.val")) return;
-  // mmdetection#5650: a metric that the model can't give is refused before the first epoch, not
-  // after.
-  for (const std::string& metric : config.Strings("evaluation.metric", {"bbox"})) {
-    if (metric != "bbox") {
-      config.Bad("evaluation.metric", "this model gives no `" + metric + "`", "bbox",
-                 "remove it from evaluation.metric");
-    }
+// mmdetection#5650: a metric that the model can't give is refused before the first epoch, not
+// after.
+void CheckMetrics(const models::Model& model, const Reader& config) {
+  std::string gives = model.task() == models::Task::kClassification ? "accuracy" : "bbox";
+  for (const std::string& metric : config.Strings("evaluation.metric", {gives})) {
+    if (metric == gives) continue;
+    config.Bad("evaluation.metric", "this model gives no `" + metric + "`", gives,
+               "set evaluation.metric to " + gives);
   }
-  s.val_loader = data::OpenLoader(config, "val", options.seed);
-  CheckClasses(*s.model, s.val_loader->dataset(), config);
-  ReportProblems(s.val_loader->dataset(), warn);
 }
 
-std::vector<BatchShape> Shapes(const data::Loader& loader) {
-  std::vector<BatchShape> shapes;
-  for (const data::Bucket& b : loader.Buckets())
-    shapes.push_back({b.n, b.height, b.width, std::max(1, loader.max_boxes())});
-  return shapes;
+void OpenData(const Reader& config, const TrainOptions& options, const Warn& warn, Setup& s) {
+  CheckMetrics(*s.model, config);
+  s.train = OpenBatches(config, s.model->task(), "train", options.seed);
+  CheckClasses(*s.model, *s.train, config);
+  ReportProblems(*s.train, warn);
+  s.eval_interval = static_cast<int>(config.Int("evaluation.interval", 1));
+  if (s.eval_interval <= 0 || !config.Has("data.val")) return;
+  s.val = OpenBatches(config, s.model->task(), "val", options.seed);
+  CheckClasses(*s.model, *s.val, config);
+  CheckSameClasses(*s.train, *s.val);
+  ReportProblems(*s.val, warn);
 }
 
 // Building any one training graph finds every parameter and state.
@@ -122,13 +135,15 @@ void InitializeWeights(const Reader& config, const TrainOptions& options, const 
   s.WriteState(state);
 }
 
-// `max_keep_ckpts`, `keep_every` (epochs) and `evaluation.save_best` ("auto": the mAP).
-KeepPolicy ReadKeepPolicy(const Reader& config) {
+// `max_keep_ckpts`, `keep_every` (epochs) and `evaluation.save_best` ("auto": the mAP or top1).
+KeepPolicy ReadKeepPolicy(const Reader& config, const models::Model& model) {
   KeepPolicy keep;
   keep.last = static_cast<int>(config.Int("checkpoint_config.max_keep_ckpts", 0));
   keep.every = static_cast<int>(config.Int("checkpoint_config.keep_every", 0));
   keep.best_metric = config.String("evaluation.save_best", "");
-  if (keep.best_metric == "auto") keep.best_metric = "bbox_mAP";
+  if (keep.best_metric == "auto") {
+    keep.best_metric = model.task() == models::Task::kClassification ? "top1" : "bbox_mAP";
+  }
   return keep;
 }
 
@@ -136,7 +151,7 @@ KeepPolicy ReadKeepPolicy(const Reader& config) {
 
 int64_t Setup::steps_per_epoch() const {
   int64_t iters = optimizer.cumulative_iters;
-  return (train_loader->batches_per_epoch() + iters - 1) / iters;
+  return (train->batches_per_epoch() + iters - 1) / iters;
 }
 
 FlatState Setup::ReadState() const {
@@ -178,10 +193,10 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
   s->schedule = std::make_unique<Schedule>(
       ReadSchedule(config, std::max(planned_epochs, 1), s->steps_per_epoch()));
   s->checkpoint_interval = static_cast<int>(config.Int("checkpoint_config.interval", 1));
-  s->keep = ReadKeepPolicy(config);
+  s->keep = ReadKeepPolicy(config, *s->model);
 
   ChooseDevice(config, options, warn, *s);
-  std::vector<BatchShape> shapes = Shapes(*s->train_loader);
+  std::vector<BatchShape> shapes = s->train->Shapes();
   std::shared_ptr<graph::ParamLayout> layout = CompleteLayout(*s, shapes.front());
   s->params = std::make_unique<graph::ParamBuffers>(*s->backend, layout, s->compute, true,
                                                     OptimizerSlotCount(s->optimizer),
@@ -190,9 +205,9 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
   InitializeWeights(config, options, warn, *s);
   s->steps = std::make_unique<StepRunner>(*s->backend, *s->model, *s->params, s->compute,
                                           s->optimizer, shapes);
-  if (s->val_loader) {
-    s->evaluator = std::make_unique<DetectionEvaluator>(
-        *s->backend, *s->model, *s->params, s->compute, *s->val_loader, s->steps->arena());
+  if (s->val) {
+    s->evaluator =
+        MakeEvaluator({*s->backend, *s->model, *s->params, s->compute, s->steps->arena()}, *s->val);
   }
   return s;
 }

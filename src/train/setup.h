@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "exp/config/reader.h"
-#include "exp/data/loader.h"
 #include "exp/graph/backend.h"
 #include "exp/graph/program.h"
 #include "exp/models/model.h"
@@ -17,7 +16,8 @@
 #include "exp/train/schedule.h"
 #include "exp/train/trainer.h"
 #include "exp/train/update.h"
-#include "src/train/detection_evaluator.h"
+#include "src/train/batch_source.h"
+#include "src/train/evaluator.h"
 #include "src/train/step_runner.h"
 
 namespace xp::train {
@@ -26,7 +26,7 @@ struct Setup {
   std::unique_ptr<graph::Backend> backend;
   graph::DType compute = graph::DType::kF32;
   std::unique_ptr<models::Model> model;
-  std::unique_ptr<data::Loader> train_loader, val_loader;  // val: null when there is none
+  std::unique_ptr<BatchSource> train, val;  // val: null when there is none
   OptimizerOptions optimizer;
   std::vector<std::string> slot_names;
   std::unique_ptr<Schedule> schedule;
@@ -37,7 +37,7 @@ struct Setup {
   bool background_last = false;  // among the box head's classes; checkpoints say so
   std::unique_ptr<graph::ParamBuffers> params;
   std::unique_ptr<StepRunner> steps;
-  std::unique_ptr<DetectionEvaluator> evaluator;
+  std::unique_ptr<Evaluator> evaluator;
 
   int64_t steps_per_epoch() const;  // optimizer steps
   FlatState ReadState() const;

@@ -83,8 +83,8 @@ class Trainer {
     e.start_epoch = first_epoch_;
     e.steps_per_epoch = setup_->steps_per_epoch();
     e.start_step = step_;
-    e.train_images = setup_->train_loader->images();
-    e.val_images = setup_->val_loader ? setup_->val_loader->images() : 0;
+    e.train_images = setup_->train->images();
+    e.val_images = setup_->val ? setup_->val->images() : 0;
     for (const graph::Param& p : setup_->params->layout().params()) e.parameters += p.elements();
     e.planned_bytes = setup_->params->TotalBytes() + setup_->steps->planned_bytes();
     e.device = setup_->backend->name() + " (" + setup_->backend->description() + ")";
@@ -97,7 +97,7 @@ class Trainer {
   // False when it was stopped on the way; the state is saved then.
   bool RunEpoch() {
     Clock::time_point start = Clock::now();
-    data::Loader& loader = *setup_->train_loader;
+    BatchSource& loader = *setup_->train;
     loader.StartEpoch(static_cast<uint32_t>(epoch_), first_batch_);
     int64_t batch = first_batch_;
     epoch_data_seconds_ = 0;
@@ -121,7 +121,7 @@ class Trainer {
 
   // One optimizer step: cumulative_iters batches, fewer at the end of an epoch. False when the
   // loader has no more.
-  bool TrainStep(data::Loader& loader, int64_t* batch) {
+  bool TrainStep(BatchSource& loader, int64_t* batch) {
     InFlight step;
     step.event.step = step_;
     step.event.epoch = epoch_;
@@ -192,7 +192,7 @@ class Trainer {
     }
   }
 
-  void EmitWarnings(data::Loader& loader) {
+  void EmitWarnings(BatchSource& loader) {
     for (const std::string& warning : loader.TakeWarnings())
       observer_.OnWarning({"data.image_replaced", warning, step_});
   }
@@ -231,17 +231,8 @@ class Trainer {
     bool averaged = setup_->optimizer.ema_momentum > 0;
     std::vector<float> weights;
     if (averaged) weights = setup_->UseAverages();
-    Detections detections = setup_->evaluator->Detect(options_.stop);
+    e->metrics = setup_->evaluator->Run(options_.stop);
     if (averaged) setup_->UseWeights(weights);
-    if (!Stopping()) {
-      CocoResult result = setup_->evaluator->Evaluate(detections);
-      for (size_t i = 0; i < result.stats.size(); ++i)
-        e->metrics.emplace_back(kCocoStatNames[i], result.stats[i]);
-      if (result.classes.size() <= 100) {
-        for (const ClassResult& c : result.classes)
-          e->metrics.emplace_back("bbox_AP/" + c.name, c.ap);
-      }
-    }
     e->eval_seconds = Seconds(start);
   }
 

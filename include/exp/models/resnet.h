@@ -18,6 +18,10 @@ struct ResNetOptions {
   int frozen_stages = 0;  // 0: all trained; 1: stem; 2: stem and layer1; ...
   graph::NormMode norm = graph::NormMode::kTrain;
   float norm_eps = 1e-5f;
+  float norm_momentum = 0.1f;
+  // Caffe's bottleneck ("style: caffe", Detectron's weights): the stride sits on the first 1x1
+  // convolution instead of the 3x3.
+  bool stride_in_first = false;
   int base_channels = 64;   // of the stem and of layer1; smaller in tests
   std::vector<int> blocks;  // a stage; empty: those of the depth
   bool bottleneck() const { return depth >= 50; }

@@ -9,8 +9,10 @@ struct SsdOptions {
   // Blue channel last; in [0, 1]. torchvision's std of 1/255 keeps values in 0..255.
   graph::NormalizeAttrs normalize{{0.48235f, 0.45882f, 0.40784f},
                                   {1 / 255.0f, 1 / 255.0f, 1 / 255.0f}};
-  graph::SsdAttrs head;  // levels and boxes are filled in by the model
-  int num_classes = 0;   // without background
+  graph::SsdAttrs head;    // levels and boxes are filled in by the model
+  int num_classes = 0;     // without background
+  int frozen_stages = 0;   // of VGG, from the front (0-5); torchvision freezes 1 with its weights
+  int base_channels = 64;  // of the first stage; all widths go with it; smaller in tests
 };
 
 std::unique_ptr<Model> MakeSsd300(const SsdOptions& options);

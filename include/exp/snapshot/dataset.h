@@ -33,7 +33,8 @@ struct DatasetFingerprint {
   int64_t hashed = 0;       // how many contents were read now, not taken from the cache
 };
 
-// `ann_file` is a COCO JSON (only images[].file_name is read); names are relative to `img_prefix`.
+// `ann_file` is a COCO JSON (only images[].file_name is read), or a list with `<file> <label>` a
+// line; names are relative to `img_prefix`. Without an `ann_file`, every file below `img_prefix`.
 // Throws UsageError where the annotation file can't be read; an odd one gives a fingerprint without
 // images.
 DatasetFingerprint FingerprintDataset(const std::filesystem::path& ann_file,

@@ -1,0 +1,131 @@
+#include "exp/data/crops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/data/image_io.h"
+#include "exp/data/jpeg.h"
+
+namespace xp::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string FolderName(std::string name) {
+  std::replace(name.begin(), name.end(), '/', '_');
+  std::replace(name.begin(), name.end(), '\0', '_');
+  return name.empty() || name == "." || name == ".." ? "_" + name : name;
+}
+
+struct Rectangle {
+  int x1 = 0, y1 = 0, x2 = 0, y2 = 0;
+};
+
+// Whole pixels around the box and its margin, inside of the image.
+Rectangle Around(const CocoAnnotation& a, const RgbImage& image, double margin) {
+  double dx = a.w * margin, dy = a.h * margin;
+  auto clamp = [](double v, int most) {
+    return static_cast<int>(std::clamp(v, 0.0, static_cast<double>(most)));
+  };
+  return {clamp(std::floor(a.x - dx), image.width), clamp(std::floor(a.y - dy), image.height),
+          clamp(std::ceil(a.x + a.w + dx), image.width),
+          clamp(std::ceil(a.y + a.h + dy), image.height)};
+}
+
+RgbImage Cut(const RgbImage& image, const Rectangle& r) {
+  RgbImage part;
+  part.Reset(r.x2 - r.x1, r.y2 - r.y1);
+  for (int y = r.y1; y < r.y2; ++y) {
+    std::memcpy(part.Row(y - r.y1), image.Row(y) + static_cast<size_t>(3) * r.x1,
+                static_cast<size_t>(3) * part.width);
+  }
+  return part;
+}
+
+class Cutter {
+ public:
+  Cutter(const CocoDataset& dataset, const fs::path& images, const fs::path& out,
+         const CropOptions& options)
+      : dataset_(dataset), images_(images), out_(out), o_(options) {}
+
+  CropReport Run() {
+    for (const Category& c : dataset_.categories) {
+      std::error_code error;
+      fs::create_directories(out_ / FolderName(c.name), error);
+      if (error) {
+        throw JobError({.what = "can't be made: " + error.message(),
+                        .where = (out_ / FolderName(c.name)).string()});
+      }
+      report_.cut[c.name] = 0;
+    }
+    int count = o_.threads > 0
+                    ? o_.threads
+                    : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    std::vector<std::thread> pool;
+    for (int t = 0; t < count; ++t) pool.emplace_back([this] { Work(); });
+    for (std::thread& t : pool) t.join();
+    if (problem_) std::rethrow_exception(problem_);
+    return report_;
+  }
+
+ private:
+  void Work() {
+    try {
+      for (size_t i; (i = next_.fetch_add(1)) < dataset_.images.size();) One(static_cast<int>(i));
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      if (!problem_) problem_ = std::current_exception();
+      next_ = dataset_.images.size();
+    }
+  }
+
+  void One(int index) {
+    if (dataset_.Of(index).empty()) return;
+    const CocoImage& info = dataset_.images[static_cast<size_t>(index)];
+    const std::string path = (images_ / info.file_name).string();
+    RgbImage image = ReadImage(path);
+    if (info.width > 0 && (image.width != info.width || image.height != info.height)) {
+      // Boxes were drawn on the stored image where that one has the size of the annotation file.
+      image = ReadImage(path, false);
+    }
+    for (const CocoAnnotation& a : dataset_.Of(index)) {
+      Rectangle r = Around(a, image, o_.margin);
+      bool usable = a.trainable && !a.crowd && std::min(a.w, a.h) >= o_.min_side && r.x2 > r.x1 &&
+                    r.y2 > r.y1;
+      const std::string& name = dataset_.categories[static_cast<size_t>(a.category)].name;
+      if (usable) {
+        std::string file =
+            fmt::format("{}_{}.jpg", FolderName(fs::path(info.file_name).stem().string()), a.id);
+        WriteFileAtomic(out_ / FolderName(name) / file, EncodeJpeg(Cut(image, r), o_.quality));
+      }
+      std::lock_guard lock(mutex_);
+      usable ? ++report_.cut[name] : ++report_.left_out;
+    }
+  }
+
+  const CocoDataset& dataset_;
+  const fs::path &images_, &out_;
+  const CropOptions& o_;
+  std::atomic<size_t> next_{0};
+  std::mutex mutex_;
+  std::exception_ptr problem_;
+  CropReport report_;
+};
+
+}  // namespace
+
+CropReport CutBoxes(const CocoDataset& dataset, const fs::path& images, const fs::path& out,
+                    const CropOptions& options) {
+  return Cutter(dataset, images, out, options).Run();
+}
+
+}  // namespace xp::data

@@ -1,0 +1,97 @@
+#include "src/train/batch_source.h"
+
+#include <algorithm>
+
+#include "exp/data/from_config.h"
+
+namespace xp::train {
+namespace {
+
+class DetectionBatches : public BatchSource {
+ public:
+  explicit DetectionBatches(std::unique_ptr<data::Loader> loader) : loader_(std::move(loader)) {}
+
+  std::vector<models::BatchShape> Shapes() const override {
+    std::vector<models::BatchShape> shapes;
+    for (const data::Bucket& b : loader_->Buckets())
+      shapes.push_back({b.n, b.height, b.width, std::max(1, loader_->max_boxes())});
+    return shapes;
+  }
+  int64_t batches_per_epoch() const override { return loader_->batches_per_epoch(); }
+  int64_t images() const override { return loader_->images(); }
+  std::vector<std::string> classes() const override {
+    std::vector<std::string> names;
+    for (const data::Category& c : loader_->dataset().categories) names.push_back(c.name);
+    return names;
+  }
+  std::string path() const override { return loader_->dataset().path; }
+  void StartEpoch(uint32_t epoch, int64_t start_batch) override {
+    loader_->StartEpoch(epoch, start_batch);
+  }
+  bool Next(data::Batch* batch) override { return loader_->Next(batch); }
+  std::vector<std::string> TakeWarnings() override { return loader_->TakeWarnings(); }
+  std::string ImageName(int64_t image_id) const override {
+    const data::CocoDataset& dataset = loader_->dataset();
+    auto found = dataset.image_index.find(image_id);
+    return found == dataset.image_index.end()
+               ? ""
+               : dataset.images[static_cast<size_t>(found->second)].file_name;
+  }
+  data::Loader* detection() override { return loader_.get(); }
+
+ private:
+  std::unique_ptr<data::Loader> loader_;
+};
+
+class ClassBatches : public BatchSource {
+ public:
+  explicit ClassBatches(std::unique_ptr<data::ClassLoader> loader) : loader_(std::move(loader)) {}
+
+  std::vector<models::BatchShape> Shapes() const override {
+    std::vector<models::BatchShape> shapes;
+    for (const data::Bucket& b : loader_->Buckets()) shapes.push_back({b.n, b.height, b.width, 0});
+    return shapes;
+  }
+  int64_t batches_per_epoch() const override { return loader_->batches_per_epoch(); }
+  int64_t images() const override { return static_cast<int64_t>(loader_->list().files.size()); }
+  std::vector<std::string> classes() const override { return loader_->list().classes; }
+  std::string path() const override { return loader_->list().path; }
+  void StartEpoch(uint32_t epoch, int64_t start_batch) override {
+    loader_->StartEpoch(epoch, start_batch);
+  }
+  bool Next(data::Batch* batch) override {
+    std::swap(taken_.images, batch->images);  // the memory goes back to the loader
+    if (!loader_->Next(&taken_)) return false;
+    batch->n = taken_.n;
+    batch->height = taken_.height;
+    batch->width = taken_.width;
+    std::swap(taken_.images, batch->images);
+    batch->labels = taken_.labels;
+    batch->image_ids.assign(taken_.indices.begin(), taken_.indices.end());
+    batch->image_sizes.clear();
+    for (int i = 0; i < taken_.n; ++i)
+      batch->image_sizes.insert(batch->image_sizes.end(), {taken_.height, taken_.width});
+    return true;
+  }
+  std::vector<std::string> TakeWarnings() override { return loader_->TakeWarnings(); }
+  std::string ImageName(int64_t image_id) const override {
+    const std::vector<std::string>& files = loader_->list().files;
+    bool known = image_id >= 0 && image_id < static_cast<int64_t>(files.size());
+    return known ? files[static_cast<size_t>(image_id)] : "";
+  }
+
+ private:
+  std::unique_ptr<data::ClassLoader> loader_;
+  data::ClassBatch taken_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> OpenBatches(const config::Reader& config, models::Task task,
+                                         const std::string& part, uint64_t seed) {
+  if (task == models::Task::kClassification)
+    return std::make_unique<ClassBatches>(data::OpenClassLoader(config, part, seed));
+  return std::make_unique<DetectionBatches>(data::OpenLoader(config, part, seed));
+}
+
+}  // namespace xp::train

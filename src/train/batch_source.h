@@ -1,0 +1,38 @@
+// Where a run's batches come from, whatever the task: a detector's loader or a classifier's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exp/config/reader.h"
+#include "exp/data/loader.h"
+#include "exp/models/model.h"
+
+namespace xp::train {
+
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // Every shape that a batch may have, the largest first.
+  virtual std::vector<models::BatchShape> Shapes() const = 0;
+  virtual int64_t batches_per_epoch() const = 0;
+  virtual int64_t images() const = 0;
+  virtual std::vector<std::string> classes() const = 0;  // in label order
+  virtual std::string path() const = 0;                  // of the annotations, for messages
+  // As data::Loader's. A classifier's batches hold images, image_sizes, labels [n] and image_ids,
+  // which are places in its list.
+  virtual void StartEpoch(uint32_t epoch, int64_t start_batch) = 0;
+  virtual bool Next(data::Batch* batch) = 0;
+  virtual std::vector<std::string> TakeWarnings() = 0;
+  virtual std::string ImageName(int64_t image_id) const = 0;  // "" where there is none
+  // The loader of a detector; null for a classifier.
+  virtual data::Loader* detection() { return nullptr; }
+};
+
+// `part`: "train", "val" or "test" of the config's `data`.
+std::unique_ptr<BatchSource> OpenBatches(const config::Reader& config, models::Task task,
+                                         const std::string& part, uint64_t seed);
+
+}  // namespace xp::train

@@ -1,0 +1,68 @@
+#include "src/train/class_evaluator.h"
+
+#include <cmath>
+#include <limits>
+
+namespace xp::train {
+
+ClassCounts::ClassCounts(std::vector<std::string> names)
+    : classes(std::move(names)), confusion(classes.size() * classes.size()) {}
+
+void ClassCounts::Add(const float* logits, int32_t label) {
+  auto value = [&](size_t k) {
+    return std::isnan(logits[k]) ? -std::numeric_limits<float>::infinity() : logits[k];
+  };
+  size_t truth = static_cast<size_t>(label), best = 0, above = 0;
+  bool valid = !std::isnan(logits[truth]);  // a broken network is right about nothing
+  for (size_t k = 0; k < classes.size(); ++k) {
+    if (value(k) > value(best)) best = k;
+    if (value(k) > value(truth) || (value(k) == value(truth) && k < truth)) ++above;
+  }
+  ++images;
+  ++confusion[truth * classes.size() + best];
+  if (valid && above < 1) ++top1;
+  if (valid && above < 5) ++top5;
+}
+
+NamedValues ClassCounts::Metrics() const {
+  double n = static_cast<double>(images);
+  NamedValues metrics{{"top1", static_cast<double>(top1) / n}};
+  if (classes.size() > 5) metrics.emplace_back("top5", static_cast<double>(top5) / n);
+  for (size_t c = 0; c < classes.size() && classes.size() <= 100; ++c) {
+    int64_t all = 0;
+    for (size_t k = 0; k < classes.size(); ++k) all += confusion[c * classes.size() + k];
+    double right = static_cast<double>(confusion[c * classes.size() + c]);
+    metrics.emplace_back("accuracy/" + classes[c],
+                         all > 0 ? right / static_cast<double>(all) : -1.0);
+  }
+  return metrics;
+}
+
+ClassEvaluator::ClassEvaluator(const EvaluationContext& context, BatchSource& source)
+    : source_(source), programs_(context, source.Shapes()) {}
+
+ClassCounts ClassEvaluator::Count(const std::atomic<bool>* stop) {
+  ClassCounts counts(source_.classes());
+  data::Batch batch;
+  source_.StartEpoch(0, 0);
+  while (source_.Next(&batch)) {
+    if (stop != nullptr && stop->load()) break;
+    graph::Program& program = programs_.Run(batch);
+    graph::TensorId id = program.graph().Find("logits", graph::Storage::kOutput);
+    auto read = program.ReadAsync(id);
+    const auto* logits = static_cast<const float*>(read->Wait());
+    for (int i = 0; i < batch.n; ++i) {
+      counts.Add(logits + static_cast<size_t>(i) * counts.classes.size(),
+                 batch.labels[static_cast<size_t>(i)]);
+    }
+  }
+  return counts;
+}
+
+NamedValues ClassEvaluator::Run(const std::atomic<bool>* stop) {
+  ClassCounts counts = Count(stop);
+  bool stopped = stop != nullptr && stop->load();
+  return stopped || counts.images == 0 ? NamedValues{} : counts.Metrics();
+}
+
+}  // namespace xp::train

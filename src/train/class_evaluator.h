@@ -1,0 +1,35 @@
+// Top-1 and top-5 accuracy of a classifier, and which classes it takes for which.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/train/evaluator.h"
+
+namespace xp::train {
+
+// Counts over a validation set.
+struct ClassCounts {
+  std::vector<std::string> classes;
+  std::vector<int64_t> confusion;  // [true class, class with the highest logit]
+  int64_t top1 = 0, top5 = 0, images = 0;
+
+  explicit ClassCounts(std::vector<std::string> names);
+  // Of equal logits the lower class comes first. NaN is below everything.
+  void Add(const float* logits, int32_t label);
+  NamedValues Metrics() const;
+};
+
+class ClassEvaluator : public Evaluator {
+ public:
+  ClassEvaluator(const EvaluationContext& context, BatchSource& source);
+  NamedValues Run(const std::atomic<bool>* stop) override;
+  ClassCounts Count(const std::atomic<bool>* stop);
+
+ private:
+  BatchSource& source_;
+  EvaluationPrograms programs_;
+};
+
+}  // namespace xp::train

@@ -1,0 +1,45 @@
+#include "src/train/evaluator.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "exp/graph/passes.h"
+#include "src/train/class_evaluator.h"
+#include "src/train/detection_evaluator.h"
+
+namespace xp::train {
+
+EvaluationPrograms::EvaluationPrograms(const EvaluationContext& context,
+                                       const std::vector<models::BatchShape>& all) {
+  std::shared_ptr<graph::Buffer> arena = context.arena;
+  for (const models::BatchShape& of : all) {
+    models::BatchShape shape{of.n, of.height, of.width, 0};
+    graph::Graph g(std::make_shared<graph::ParamLayout>(context.params.layout()), context.compute);
+    context.model.BuildEvaluation(g, shape);
+    graph::RunPasses(g, {});
+    programs_.push_back({shape, std::make_unique<graph::Program>(context.backend, std::move(g),
+                                                                 context.params, arena)});
+    arena = programs_.back().program->arena();
+  }
+}
+
+graph::Program& EvaluationPrograms::Run(const data::Batch& batch) {
+  auto entry = std::find_if(programs_.begin(), programs_.end(), [&](const Entry& e) {
+    return e.shape.n == batch.n && e.shape.height == batch.height && e.shape.width == batch.width;
+  });
+  if (entry == programs_.end())
+    throw std::logic_error("the loader gave a batch shape that it didn't announce");
+  graph::Program& program = *entry->program;
+  program.SetInput("images", batch.images.data(), batch.images.size());
+  program.SetInput("sizes", batch.image_sizes.data(), batch.image_sizes.size() * sizeof(int32_t));
+  program.Run();
+  return program;
+}
+
+std::unique_ptr<Evaluator> MakeEvaluator(const EvaluationContext& context, BatchSource& source) {
+  if (context.model.task() == models::Task::kClassification)
+    return std::make_unique<ClassEvaluator>(context, source);
+  return std::make_unique<DetectionEvaluator>(context, *source.detection());
+}
+
+}  // namespace xp::train

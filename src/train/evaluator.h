@@ -1,0 +1,50 @@
+// Scores a model on a validation set.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "exp/graph/program.h"
+#include "exp/models/model.h"
+#include "exp/train/events.h"
+#include "src/train/batch_source.h"
+
+namespace xp::train {
+
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  // Metrics in the order in which they are shown. `stop` may end it early: then there are none.
+  virtual NamedValues Run(const std::atomic<bool>* stop) = 0;
+};
+
+// What an evaluator runs with. `arena`: memory of the training programs, which don't run meanwhile;
+// may be null. The rest must outlive the evaluator.
+struct EvaluationContext {
+  graph::Backend& backend;
+  const models::Model& model;
+  graph::ParamBuffers& params;
+  graph::DType compute;
+  std::shared_ptr<graph::Buffer> arena;
+};
+
+// One program a batch shape. The largest comes first and its memory serves all.
+class EvaluationPrograms {
+ public:
+  EvaluationPrograms(const EvaluationContext& context, const std::vector<models::BatchShape>& all);
+  // Sets "images" and "sizes", runs, and gives the program to read from.
+  graph::Program& Run(const data::Batch& batch);
+
+ private:
+  struct Entry {
+    models::BatchShape shape;
+    std::unique_ptr<graph::Program> program;
+  };
+  std::vector<Entry> programs_;
+};
+
+// bbox metrics for detectors (coco_eval.h); "top1", "top5" (of more than five classes) and each
+// class's share of right answers ("accuracy/NAME", up to 100 classes) for classifiers.
+std::unique_ptr<Evaluator> MakeEvaluator(const EvaluationContext& context, BatchSource& source);
+
+}  // namespace xp::train

@@ -53,6 +53,64 @@ __global__ void SpaceToDepthKernel(const T* x, T* out, int64_t pixels, int h, in
   for (int k = 0; k < kDepth / kVector<T>; ++k) target[k] = pieces[k];
 }
 
+constexpr int kRowChannels = 48;  // 2 rows of 8 pixels of 3 channels
+
+// A thread makes one row of eight pixels, 24 channels.
+template <typename T>
+__global__ void SpaceToRowsKernel(const T* x, T* out, int64_t pieces, int h, int w, int rows,
+                                  int columns) {
+  const int64_t piece = ThreadIndex();
+  if (piece >= pieces) return;
+  const int a = static_cast<int>(piece % 2);
+  const int64_t pixel = piece / 2;
+  const int j = static_cast<int>(pixel % columns);
+  const int64_t rest = pixel / columns;
+  const int i = static_cast<int>(rest % rows);
+  const int64_t image = rest / rows;
+  const int y = 2 * (i - 2) + a, first = 2 * (j - 2);
+  alignas(16) T values[kRowChannels / 2];
+  const bool row_inside = y >= 0 && y < h;
+  const T* source = x + ((image * h + (row_inside ? y : 0)) * w + first) * 3;
+#pragma unroll
+  for (int t = 0; t < 8; ++t) {
+    const bool inside = row_inside && first + t >= 0 && first + t < w;
+#pragma unroll
+    for (int c = 0; c < 3; ++c) {
+      values[t * 3 + c] = inside ? source[t * 3 + c] : FromFloat<T>(0.0f);
+    }
+  }
+  auto* target = reinterpret_cast<Vector<T>*>(out + piece * (kRowChannels / 2));
+  auto* parts = reinterpret_cast<const Vector<T>*>(values);
+#pragma unroll
+  for (int k = 0; k < kRowChannels / 2 / kVector<T>; ++k) target[k] = parts[k];
+}
+
+// Where element `index` of [k, 4, 1, 48] comes from in [k, 7, 7, 3]; -1: nowhere, it is 0.
+__device__ int64_t SourceRowWeight(int64_t index) {
+  const int channel = static_cast<int>(index % kRowChannels);
+  const int i = static_cast<int>(index / kRowChannels % 4);
+  const int64_t k = index / (kRowChannels * 4);
+  const int r = 2 * i + channel / 24 - 1, s = channel % 24 / 3 - 1;
+  if (r < 0 || s < 0) return -1;
+  return ((k * 7 + r) * 7 + s) * 3 + channel % 3;
+}
+
+template <typename T>
+__global__ void RowWeightsKernel(const T* w, T* out, int64_t elements) {
+  const int64_t i = ThreadIndex();
+  if (i >= elements) return;
+  const int64_t source = SourceRowWeight(i);
+  out[i] = source < 0 ? FromFloat<T>(0.0f) : w[source];
+}
+
+template <typename T>
+__global__ void RowWeightsBackKernel(const T* dw, T* out, int64_t elements) {
+  const int64_t i = ThreadIndex();
+  if (i >= elements) return;
+  const int64_t target = SourceRowWeight(i);
+  if (target >= 0) out[target] = dw[i];
+}
+
 // Where element `index` of [k, 4, 4, 16] comes from in [k, 7, 7, 3]; -1: nowhere, it is 0.
 __device__ int64_t SourceWeight(int64_t index) {
   int channel = static_cast<int>(index % kDepth);
@@ -125,6 +183,38 @@ void DepthToSpaceWeights(const void* dw, void* out, int64_t k, ElementType type,
     using T = decltype(zero);
     WeightsBackKernel<T><<<Blocks(elements), kThreads, 0, stream>>>(static_cast<const T*>(dw),
                                                                     static_cast<T*>(out), elements);
+  });
+}
+
+void SpaceToRows(const void* x, void* out, int64_t n, int64_t h, int64_t w, int64_t p, int64_t q,
+                 ElementType type, cudaStream_t stream) {
+  const int64_t pieces = n * (p + 3) * q * 2;
+  if (pieces == 0) return;
+  Dispatch(type, [&](auto zero) {
+    using T = decltype(zero);
+    SpaceToRowsKernel<T><<<Blocks(pieces), kThreads, 0, stream>>>(
+        static_cast<const T*>(x), static_cast<T*>(out), pieces, static_cast<int>(h),
+        static_cast<int>(w), static_cast<int>(p + 3), static_cast<int>(q));
+  });
+}
+
+void SpaceToRowsWeights(const void* w, void* out, int64_t k, ElementType type,
+                        cudaStream_t stream) {
+  const int64_t elements = k * 4 * kRowChannels;
+  Dispatch(type, [&](auto zero) {
+    using T = decltype(zero);
+    RowWeightsKernel<T><<<Blocks(elements), kThreads, 0, stream>>>(static_cast<const T*>(w),
+                                                                   static_cast<T*>(out), elements);
+  });
+}
+
+void RowsToSpaceWeights(const void* dw, void* out, int64_t k, ElementType type,
+                        cudaStream_t stream) {
+  const int64_t elements = k * 4 * kRowChannels;
+  Dispatch(type, [&](auto zero) {
+    using T = decltype(zero);
+    RowWeightsBackKernel<T><<<Blocks(elements), kThreads, 0, stream>>>(
+        static_cast<const T*>(dw), static_cast<T*>(out), elements);
   });
 }
 

@@ -27,4 +27,15 @@ void SpaceToDepthWeights(const void* w, void* out, int64_t k, ElementType type,
 void DepthToSpaceWeights(const void* dw, void* out, int64_t k, ElementType type,
                          cudaStream_t stream);
 
+// The same convolution as one of 4 x 1 and stride 1 over [n, p + 3, q, 48]: a row of eight pixels
+// side by side, of two image rows. Channel 24 a + 3 t + c at row i and column j is
+// x[2 (i - 2) + a][2 (j - 2) + t][c], with weights w'[i][24 a + 3 t + c] = w[2 i + a - 1][t -
+// 1][c].
+void SpaceToRows(const void* x, void* out, int64_t n, int64_t h, int64_t w, int64_t p, int64_t q,
+                 ElementType type, cudaStream_t stream);
+// w [k, 7, 7, 3] -> [k, 4, 1, 48], and the other way for a gradient.
+void SpaceToRowsWeights(const void* w, void* out, int64_t k, ElementType type, cudaStream_t stream);
+void RowsToSpaceWeights(const void* dw, void* out, int64_t k, ElementType type,
+                        cudaStream_t stream);
+
 }  // namespace xp::kernels

@@ -9,28 +9,10 @@
 #include "kernels/norm_grad.h"
 
 #include "kernels/column_sums.cuh"
-#include "kernels/norm_apply.cuh"
+#include "kernels/norm_grad_apply.cuh"
 
 namespace xp::kernels {
 namespace {
-
-// Rows that a thread keeps in flight in pass 1.
-template <typename T, int V>
-inline constexpr int kUnroll = V == 1           ? 4
-                               : sizeof(T) == 2 ? 2
-                                                : 1;
-
-// g[] = dy where the mask says so. `at`: the flat index of the first of the V elements.
-template <int V>
-__device__ inline void ApplyMask(float (&g)[V], unsigned bits) {
-#pragma unroll
-  for (int c = 0; c < V; ++c) g[c] = (bits >> c) & 1 ? g[c] : 0.0f;
-}
-template <int V>
-__device__ inline unsigned MaskBits(const uint8_t* mask, int64_t at) {
-  if (mask == nullptr) return ~0u;
-  return V == 8 ? mask[at / 8] : static_cast<unsigned>(mask[at / 8]) >> (at % 8);
-}
 
 // coefficients: a, b, c of dx = a * g + b * x + c, [3][channels]. kFixed: fixed statistics; then dx
 // and dresidual are written here.
@@ -38,7 +20,7 @@ template <typename T, int V, bool kFixed>
 __global__ void __launch_bounds__(kColumnThreads, 2)
     Sums(const __grid_constant__ NormGradArgs p, const __grid_constant__ Columns m, float* partial,
          unsigned* counters, float* coefficients) {
-  constexpr int kRows = kUnroll<T, V>;
+  constexpr int kRows = kNormGradUnroll<T, V>;
   __shared__ float scratch[kColumnScratch<V, 2>];
   const auto* dy = static_cast<const T*>(p.dy);
   const auto* x = static_cast<const T*>(p.x == nullptr ? p.dy : p.x);
@@ -111,58 +93,6 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
       });
 }
 
-template <typename T, bool kResidual, int kRows>
-__global__ void __launch_bounds__(kApplyThreads)
-    ApplyOctets(const T* dy, const T* x, const uint8_t* mask, const float* coefficients, T* dx,
-                T* dresidual, int64_t rows, int channels) {
-  const int octets = channels / 8;
-  const int octet = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
-  if (octet >= octets) return;
-  const int64_t first = static_cast<int64_t>(RowBlock(true)) * (blockDim.y * kRows) + threadIdx.y;
-  Octet<T> raw_dy[kRows], raw_x[kRows];
-  unsigned bits[kRows];
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const int64_t row = first + r * blockDim.y;
-    if (row >= rows) continue;
-    const int64_t at = row * octets + octet;
-    raw_dy[r] = LoadOctet(dy + at * 8);
-    raw_x[r] = LoadOctet(x + at * 8);
-    bits[r] = mask == nullptr ? 0xffu : mask[at];
-  }
-  float a[8], b[8], c[8];
-  ReadOctet(coefficients + octet * 8, a);
-  ReadOctet(coefficients + channels + octet * 8, b);
-  ReadOctet(coefficients + 2 * channels + octet * 8, c);
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const int64_t row = first + r * blockDim.y;
-    if (row >= rows) continue;
-    const int64_t at = row * octets + octet;
-    float g[8], v[8];
-    Unpack(raw_dy[r], g);
-    Unpack(raw_x[r], v);
-    ApplyMask(g, bits[r]);
-    if (kResidual) StoreOctet(dresidual + at * 8, g);
-#pragma unroll
-    for (int k = 0; k < 8; ++k) v[k] = a[k] * g[k] + (b[k] * v[k] + c[k]);
-    StoreOctet(dx + at * 8, v);
-  }
-}
-
-template <typename T>
-__global__ void __launch_bounds__(kApplyThreads)
-    ApplyAny(const T* dy, const T* x, const uint8_t* mask, const float* coefficients, T* dx,
-             T* dresidual, int64_t n, int channels) {
-  const int64_t i = static_cast<int64_t>(RowBlock(true)) * kApplyThreads + threadIdx.x;
-  if (i >= n) return;
-  const int c = static_cast<int>(i % channels);
-  const float g = mask != nullptr && ((mask[i / 8] >> (i % 8)) & 1) == 0 ? 0.0f : ToFloat(dy[i]);
-  if (dresidual != nullptr) dresidual[i] = FromFloat<T>(g);
-  dx[i] = FromFloat<T>(coefficients[c] * g + (coefficients[channels + c] * ToFloat(x[i]) +
-                                              coefficients[2 * channels + c]));
-}
-
 // Fixed statistics without dscale and dbias: dx = slope * g.
 template <typename T, int V>
 __global__ void __launch_bounds__(kApplyThreads)
@@ -192,31 +122,12 @@ __global__ void __launch_bounds__(kApplyThreads)
   }
 }
 
-template <typename T>
-void LaunchApply(const NormGradArgs& p, const ColumnPlan& plan, const float* coefficients,
-                 cudaStream_t stream) {
-  const auto *dy = static_cast<const T*>(p.dy), *x = static_cast<const T*>(p.x);
-  auto *dx = static_cast<T*>(p.dx), *dresidual = static_cast<T*>(p.dresidual);
-  const int64_t rows = plan.rows;
-  const int channels = plan.channels;
-  if (channels % 8 != 0) {
-    ApplyAny<<<CeilDiv(rows * channels, kApplyThreads), kApplyThreads, 0, stream>>>(
-        dy, x, p.mask, coefficients, dx, dresidual, rows * channels, channels);
-    return;
-  }
-  constexpr int kRows = 2;
-  const RowGrid g = PlanRows(rows, channels / 8, kRows);
-  auto* kernel = dresidual ? &ApplyOctets<T, true, kRows> : &ApplyOctets<T, false, kRows>;
-  kernel<<<g.grid, g.block, 0, stream>>>(dy, x, p.mask, coefficients, dx, dresidual, rows,
-                                         channels);
-}
-
 }  // namespace
 
 ColumnPlan PlanNormGrad(int64_t rows, int channels, ElementType type, int multiprocessors) {
   int unroll = 0;
   DispatchVector(type, channels, [&](auto zero, auto vector) {
-    unroll = kUnroll<decltype(zero), decltype(vector)::value>;
+    unroll = kNormGradUnroll<decltype(zero), decltype(vector)::value>;
   });
   return PlanColumns(rows, channels, unroll, multiprocessors);
 }
@@ -234,7 +145,17 @@ void BatchNormGrad(const NormGradArgs& args, const ColumnPlan& plan, void* scrat
     using T = decltype(zero);
     Sums<T, decltype(vector)::value, false><<<ColumnGrid(plan), ColumnBlock(plan), 0, stream>>>(
         args, AsColumns(plan), partial, counters, coefficients);
-    if (args.dx != nullptr) LaunchApply<T>(args, plan, coefficients, stream);
+    if (args.dx != nullptr) {
+      LaunchNormGradApply<T>({.dy = static_cast<const T*>(args.dy),
+                              .x = static_cast<const T*>(args.x),
+                              .mask = args.mask,
+                              .coefficients = coefficients,
+                              .dx = static_cast<T*>(args.dx),
+                              .dresidual = static_cast<T*>(args.dresidual),
+                              .rows = plan.rows,
+                              .channels = plan.channels},
+                             stream);
+    }
   });
 }
 

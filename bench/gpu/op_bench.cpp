@@ -138,6 +138,7 @@ double CopySpeed(Backend& backend) {
 
 void OpTable(Backend& backend, const BenchModel& m, DType compute) {
   Graph g = TrainingGraph(m, compute);
+  graph::RunStepPasses(g, backend.step_passes());
   struct Row {
     Timed timed;
     int count = 0;

@@ -138,6 +138,7 @@ void StepTable(graph::Backend& backend, const BenchModel& m, DType compute, int 
   fmt::print("\n");
   PrintProfile(program, m.shape.n);
   double gib = static_cast<double>(program.bytes() + params.TotalBytes()) / (1u << 30);
+  fmt::print("passes: {}\n", graph::StepPassesText(backend.step_passes()));
   fmt::print("step {:.3f} ms, {:.1f} img/s, {:.2f} GiB planned, ready after {:.1f} s\n", ms,
              m.shape.n / (ms * 1e-3), gib, prepared.count());
 }

@@ -68,6 +68,7 @@ void RemoveDead(Graph& g, const std::vector<bool>& dead) {
 }  // namespace
 
 void RunPasses(Graph& g, const PassOptions& options) {
+  g.set_fusible(options.fuse_norm);
   Uses uses(g);
   std::vector<bool> dead(g.ops().size(), false);
   for (size_t i = 0; i < g.ops().size(); ++i) {

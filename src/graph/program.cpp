@@ -33,6 +33,7 @@ double Gib(uint64_t bytes) { return static_cast<double>(bytes) / (1u << 30); }
 
 Program::Program(Backend& backend, Graph graph, ParamBuffers& params, std::shared_ptr<Buffer> arena)
     : backend_(backend), graph_(std::move(graph)), params_(params) {
+  if (graph_.fusible()) RunStepPasses(graph_, backend_.step_passes());
   kernels_ = CreateKernels(backend_, graph_);
   plan_ = PlanMemory(graph_, Workspaces(kernels_));
   arena_ = std::move(arena);

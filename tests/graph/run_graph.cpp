@@ -13,14 +13,14 @@ std::vector<uint8_t> ToBytes(const void* data, size_t size) {
   return {p, p + size};
 }
 
-std::vector<uint8_t> Encode(const std::vector<float>& values, DType dtype) {
+}  // namespace
+
+std::vector<uint8_t> EncodeFloats(const std::vector<float>& values, DType dtype) {
   if (dtype == DType::kF32) return ToBytes(values.data(), values.size() * 4);
   std::vector<uint16_t> rounded;
   for (float v : values) rounded.push_back(dtype == DType::kBF16 ? FloatToBf16(v) : FloatToHalf(v));
   return ToBytes(rounded.data(), rounded.size() * 2);
 }
-
-}  // namespace
 
 std::vector<Backend*> TestBackends() {
   static std::unique_ptr<Backend> cpu = CreateCpuBackend(2);
@@ -51,12 +51,12 @@ TensorId OpRunner::Add(const std::string& name, Shape shape, DType dtype,
 }
 
 TensorId OpRunner::Input(const std::string& name, Shape shape, const std::vector<float>& values) {
-  return Add(name, std::move(shape), graph_.compute(), Encode(values, graph_.compute()));
+  return Add(name, std::move(shape), graph_.compute(), EncodeFloats(values, graph_.compute()));
 }
 
 TensorId OpRunner::InputF32(const std::string& name, Shape shape,
                             const std::vector<float>& values) {
-  return Add(name, std::move(shape), DType::kF32, Encode(values, DType::kF32));
+  return Add(name, std::move(shape), DType::kF32, EncodeFloats(values, DType::kF32));
 }
 
 TensorId OpRunner::InputI32(const std::string& name, Shape shape,

@@ -25,6 +25,9 @@ std::vector<Backend*> TestBackends();
 // Compute types that a backend is tested with.
 std::vector<DType> TestTypes(const Backend& backend);
 
+// The bytes of values in a float type, rounded to nearest even.
+std::vector<uint8_t> EncodeFloats(const std::vector<float>& values, DType dtype);
+
 class OpRunner {
  public:
   explicit OpRunner(Backend& backend, DType compute = DType::kF32);

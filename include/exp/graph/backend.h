@@ -12,6 +12,7 @@
 
 #include "exp/base/hash.h"
 #include "exp/graph/graph.h"
+#include "exp/graph/step_passes.h"
 
 namespace xp::graph {
 
@@ -75,6 +76,9 @@ class Backend {
   virtual const std::string& name() const = 0;         // "cpu", "cuda:0"
   virtual const std::string& description() const = 0;  // "NVIDIA H200, driver 580.159"
   virtual bool is_cuda() const = 0;
+
+  // What of step_passes.h makes a step faster here. The CPU, the reference, rewrites nothing.
+  virtual StepPasses step_passes() const { return {}; }
 
   // Throws UsageError when this backend can't run such an op (a type it lacks).
   virtual std::unique_ptr<Kernel> CreateKernel(const Graph& g, const Op& op) = 0;

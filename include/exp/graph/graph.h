@@ -57,6 +57,15 @@ class Graph {
   // Ops from this index on belong to the update and are skipped by a step that only accumulates.
   size_t update_begin() const { return update_begin_; }
   void BeginUpdate() { update_begin_ = ops_.size(); }
+  // Other operations in place of all; `update_begin` as above. For passes.
+  void ReplaceOps(std::vector<Op> ops, size_t update_begin) {
+    ops_ = std::move(ops);
+    update_begin_ = update_begin;
+  }
+
+  // May a device rewrite the whole step to make it faster (step_passes.h)? RunPasses decides.
+  bool fusible() const { return fusible_; }
+  void set_fusible(bool fusible) { fusible_ = fusible; }
 
  private:
   std::shared_ptr<ParamLayout> layout_;
@@ -65,6 +74,7 @@ class Graph {
   std::vector<Op> ops_;
   std::vector<std::pair<TensorId, TensorId>> seeds_;
   size_t update_begin_ = SIZE_MAX;
+  bool fusible_ = true;
 };
 
 }  // namespace xp::graph

@@ -39,7 +39,8 @@ enum class OpType : uint8_t {
 
   // ---- normalisation. mask: u8 [ceil(elements/8)], bit i%8 of byte i/8 = output element i > 0
   kBatchNorm,      // x T, scale, bias, mean, var (all f32 [C]), [residual T]
-                   //   -> y T, save_mean f32 [C], save_invstd f32 [C], [mask], mean, var. NormAttrs
+                   //   -> [y T], save_mean f32 [C], save_invstd f32 [C], [mask], mean, var.
+                   //   NormAttrs; without y the statistics only
                    //   batch statistics (biased variance normalises, unbiased goes into the running
                    //   one): running = (1 - momentum) * running + momentum * batch
                    //   y = relu?(scale * (x - m) * invstd + bias + residual)
@@ -50,6 +51,32 @@ enum class OpType : uint8_t {
                    //   the same with fixed statistics: invstd = 1 / sqrt(var + eps)
   kAffineGrad,     // dy, [x], scale, mean, var, [mask] -> dx, [dscale], [dbias], [dresidual].
                    // NormAttrs
+
+  // The parts of batch norms that step_passes.h puts together anew. invstd is 1 / sqrt(var + eps).
+  kNormJoin,       // xa T, scale, bias, mean, invstd (f32 [C]), [xb T, scale, bias, mean, invstd],
+                   //   [residual T] -> y T, [mask]. NormAttrs
+                   //   y = relu?(norm(xa) + norm(xb) + residual), rounded once
+  kNormGradSums,   // [mask], dy0, [dy1], [dy2], [xa T, scale, mean, invstd], [xb T, scale, mean,
+                   //   invstd] -> g T, [dbias a], [dscale a], [factors a], [dbias b], [dscale b],
+                   //   [factors b] (f32 [C]; factors f32 [3,C]). g = dy0 + dy1 + dy2, rounded to
+                   //   T, then 0 where the mask's bit is; dbias is g's sum, without x too
+  kNormGradApply,  // g, x, factors f32 [3,C] -> dx = f[0] * g + (f[1] * x + f[2])
+
+  // Gram statistics: of y = a W^T (a 1x1 convolution) from a's own, G = a^T a / N and its mean.
+  kGramStatistics,  // a T [..,C], w T [K,1,1,C], mean, var f32 [K] -> save_mean, save_invstd f32
+  //   [K], mean, var, centre f32 [C] (a's mean), product f32 [K,C] = W (G - centre
+  //   centre^T). NormAttrs. As kBatchNorm's statistics of the unrounded y
+  kGramGrad,  // g T [..,K], a, w, product, centre, dbias f32 [K] (g's sum), scale, save_mean,
+              //   save_invstd -> [dw T], dscale f32 [K], scaled T [K,1,1,C], mix T [C,1,1,C], shift
+              //   f32 [C]: of norm(a W^T) with g flowing in, without y. da = g scaled + a mix +
+              //   shift
+  // Batch norm, ReLU and the max pool after them at once.
+  kNormPool,  // x T [N,H,W,C], scale, bias, mean, invstd f32 [C] -> y T [N,h,w,C], argmax u8 (as
+              //   kMaxPool's; 255 where y isn't > 0). PoolAttrs. y = maxpool(relu(norm(x)))
+  kNormPoolSums,  // dy T [N,h,w,C], argmax, x, scale, mean, invstd -> [dbias], [dscale], factors
+                  // f32
+                  //   [3,C]. PoolAttrs. As kNormGradSums with g = the gradient through the pool
+  kNormPoolGrad,  // dy, argmax, x, factors -> dx. PoolAttrs. As kNormGradApply
 
   // ---- pooling and resampling
   kMaxPool,        // x -> y, [argmax u8, y'"'"'s shape: ky * kernel_w + kx of the first maximum].

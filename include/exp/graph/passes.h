@@ -6,7 +6,8 @@
 namespace xp::graph {
 
 struct PassOptions {
-  bool fuse_norm = true;  // batch norm + add + ReLU become one operation
+  bool fuse_norm = true;  // batch norm + add + ReLU become one operation; and the device may
+                          // rewrite the whole step (step_passes.h)
   bool fuse_conv = true;  // convolution or linear + ReLU likewise
 };
 

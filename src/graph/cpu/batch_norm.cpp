@@ -55,6 +55,7 @@ class BatchNorm : public Kernel {
       : threads_(context.threads),
         split_(SplitRows(AsRows(InputOf(g, op, 0)))),
         attrs_(std::get<NormAttrs>(op.attrs)),
+        y_(HasOutput(op, 0)),
         residual_(HasInput(op, 5)),
         mask_(HasOutput(op, 3)) {}
 
@@ -79,6 +80,7 @@ class BatchNorm : public Kernel {
         Finish(args, c, mean, squares, scale);
       }
     });
+    if (!y_) return;
     NormApply apply;
     apply.x = x;
     apply.residual = residual_ ? args.In<float>(5) : nullptr;
@@ -110,7 +112,7 @@ class BatchNorm : public Kernel {
   int threads_;
   RowSplit split_;
   NormAttrs attrs_;
-  bool residual_, mask_;
+  bool y_, residual_, mask_;
 };
 
 class BatchNormGrad : public Kernel {

@@ -41,6 +41,16 @@ std::unique_ptr<Kernel> MakeBatchNorm(const Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeBatchNormGrad(const Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeAffine(const Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeAffineGrad(const Context&, const Graph&, const Op&);
+// norm_join.cpp
+std::unique_ptr<Kernel> MakeNormJoin(const Context&, const Graph&, const Op&);
+std::unique_ptr<Kernel> MakeNormGradSums(const Context&, const Graph&, const Op&);
+std::unique_ptr<Kernel> MakeNormGradApply(const Context&, const Graph&, const Op&);
+// norm_pool.cpp
+std::unique_ptr<Kernel> MakeNormPool(const Context&, const Graph&, const Op&);
+std::unique_ptr<Kernel> MakeNormPoolGrad(const Context&, const Graph&, const Op&);  // and its sums
+// gram.cpp
+std::unique_ptr<Kernel> MakeGramStatistics(const Context&, const Graph&, const Op&);
+std::unique_ptr<Kernel> MakeGramGrad(const Context&, const Graph&, const Op&);
 // pooling.cpp
 std::unique_ptr<Kernel> MakeMaxPool(const Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeMaxPoolGrad(const Context&, const Graph&, const Op&);

@@ -45,6 +45,21 @@ Factory FindNnFactory(OpType type) {
       return MakeAffine;
     case OpType::kAffineGrad:
       return MakeAffineGrad;
+    case OpType::kNormJoin:
+      return MakeNormJoin;
+    case OpType::kNormGradSums:
+      return MakeNormGradSums;
+    case OpType::kNormGradApply:
+      return MakeNormGradApply;
+    case OpType::kNormPool:
+      return MakeNormPool;
+    case OpType::kNormPoolSums:
+    case OpType::kNormPoolGrad:
+      return MakeNormPoolGrad;
+    case OpType::kGramStatistics:
+      return MakeGramStatistics;
+    case OpType::kGramGrad:
+      return MakeGramGrad;
     case OpType::kMaxPool:
       return MakeMaxPool;
     case OpType::kMaxPoolGrad:

@@ -59,7 +59,14 @@ void RunNormApply(int threads, const RowSplit& split, const NormApply& args) {
     for (int64_t begin = split.Begin(chunk); begin < last; begin += step) {
       const int64_t rows = std::min(step, last - begin), at = begin * channels;
       float* y = args.y + at;
-      if (args.relu && args.residual == nullptr) {
+      if (args.other_x != nullptr) {
+        float* other = args.scratch + omp_get_thread_num() * BlockFloats(channels);
+        NormRow(args.other_x + at, args.other_mean, args.other_scale, args.other_bias, rows,
+                channels, other);
+        NormRow(args.x + at, args.mean, args.scale, args.bias, rows, channels, y);
+        const bool relu = args.relu && args.residual == nullptr;
+        (relu ? AddResidualRelu : AddResidual)(other, rows * channels, y);
+      } else if (args.relu && args.residual == nullptr) {
         NormReluRow(args.x + at, args.mean, args.scale, args.bias, rows, channels, y);
       } else {
         NormRow(args.x + at, args.mean, args.scale, args.bias, rows, channels, y);

@@ -14,6 +14,10 @@ namespace xp::graph::cpu {
 // mask, the bits of y > 0. Pieces run on `threads` threads.
 struct NormApply {
   const float* x = nullptr;
+  // A second branch, added to the first: optional, with `scratch` of threads * BlockFloats().
+  const float *other_x = nullptr, *other_mean = nullptr, *other_scale = nullptr,
+              *other_bias = nullptr;
+  float* scratch = nullptr;
   const float* residual = nullptr;                                 // optional
   const float *mean = nullptr, *scale = nullptr, *bias = nullptr;  // [C]
   bool relu = false;

@@ -4,9 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include "exp/base/error.h"
 #include "exp/graph/memory_plan.h"
 #include "src/graph/cuda/check.h"
+#include "src/graph/cuda/cublas_library.h"
 #include "src/graph/cuda/device.h"
 #include "src/graph/cuda/dnn.h"
 #include "src/graph/cuda/kernel.h"
@@ -51,14 +54,28 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
+// Everything that EXP_FUSION_OFF doesn't take away and that the libraries found can do.
+StepPasses DevicePasses() {
+  StepPasses passes = AllowedStepPasses({.sums = true, .pairs = true, .pool = true, .gram = true});
+  std::string why;
+  if (passes.gram && !CublasAvailable(&why)) {
+    std::fprintf(stderr, "note: batch norms make their own statistics, there is no cuBLAS: %s\n",
+                 why.c_str());
+    passes.gram = false;
+  }
+  return passes;
+}
+
 class CudaBackend : public Backend {
  public:
   explicit CudaBackend(const CudaOptions& options)
       : device_(OpenDevice(options.device)),
         dnn_(device_, options, stream_.get()),
-        context_{stream_.get(), device_, options, &dnn_},
+        cublas_(stream_.get()),
+        context_{stream_.get(), device_, options, &dnn_, &cublas_},
         uploader_(stream_.get()),
         downloader_(stream_.get()),
+        passes_(DevicePasses()),
         name_(fmt::format("cuda:{}", options.device)),
         description_(fmt::format("{}, driver {}, cuDNN {}", device_.name, DriverVersion(),
                                  dnn_.version_text())) {}
@@ -69,6 +86,7 @@ class CudaBackend : public Backend {
   const std::string& name() const override { return name_; }
   const std::string& description() const override { return description_; }
   bool is_cuda() const override { return true; }
+  StepPasses step_passes() const override { return passes_; }
 
   std::unique_ptr<Kernel> CreateKernel(const Graph& g, const Op& op) override {
     Use();
@@ -125,9 +143,11 @@ class CudaBackend : public Backend {
   Device device_;
   Stream stream_;
   Dnn dnn_;
+  SharedCublas cublas_;
   Context context_;
   Uploader uploader_;
   Downloader downloader_;
+  StepPasses passes_;
   std::string name_, description_;
 };
 

@@ -64,7 +64,10 @@ class WithInput : public ConvPlan {
   int64_t WeightRows() const { return whole_.k * whole_.r * whole_.s; }
 
   void FormInput(const void* x, void* out) const {
-    if (form_ == InputForm::kSpaceToDepth) {
+    if (form_ == InputForm::kSpaceToRows) {
+      kernels::SpaceToRows(x, out, whole_.n, whole_.h, whole_.w, whole_.p, whole_.q, type_,
+                           stream_);
+    } else if (form_ == InputForm::kSpaceToDepth) {
       kernels::SpaceToDepth(x, out, whole_.n, whole_.h, whole_.w, whole_.p, whole_.q, type_,
                             stream_);
     } else {
@@ -73,7 +76,9 @@ class WithInput : public ConvPlan {
     }
   }
   void FormWeights(const void* w, void* out) const {
-    if (form_ == InputForm::kSpaceToDepth) {
+    if (form_ == InputForm::kSpaceToRows) {
+      kernels::SpaceToRowsWeights(w, out, whole_.k, type_, stream_);
+    } else if (form_ == InputForm::kSpaceToDepth) {
       kernels::SpaceToDepthWeights(w, out, whole_.k, type_, stream_);
     } else {
       kernels::ResizeChannels(w, out, WeightRows(), static_cast<int>(whole_.c),
@@ -81,7 +86,9 @@ class WithInput : public ConvPlan {
     }
   }
   void UnformWeights(const void* dw, void* out) const {
-    if (form_ == InputForm::kSpaceToDepth) {
+    if (form_ == InputForm::kSpaceToRows) {
+      kernels::RowsToSpaceWeights(dw, out, whole_.k, type_, stream_);
+    } else if (form_ == InputForm::kSpaceToDepth) {
       kernels::DepthToSpaceWeights(dw, out, whole_.k, type_, stream_);
     } else {
       kernels::ResizeChannels(dw, out, WeightRows(), static_cast<int>(inner_.c),
@@ -123,6 +130,17 @@ ConvProblem AsSpaceToDepth(ConvProblem problem) {
   return problem;
 }
 
+ConvProblem AsSpaceToRows(ConvProblem problem) {
+  problem.h = problem.p + 3;
+  problem.w = problem.q;
+  problem.c = 48;
+  problem.r = 4;
+  problem.s = 1;
+  problem.stride = {1, 1};
+  problem.pad = {0, 0};
+  return problem;
+}
+
 }  // namespace
 
 std::vector<ConvVariant> VariantsOf(const ConvProblem& problem) {
@@ -141,7 +159,10 @@ std::vector<ConvVariant> VariantsOf(const ConvProblem& problem) {
       problem.c < 4) {
     add("pad4-", PaddedTo(problem, 4), InputForm::kPadChannels);
     add("pad8-", PaddedTo(problem, 8), InputForm::kPadChannels);
-    if (IsStem(problem)) add("depth-", AsSpaceToDepth(problem), InputForm::kSpaceToDepth);
+    if (IsStem(problem)) {
+      add("depth-", AsSpaceToDepth(problem), InputForm::kSpaceToDepth);
+      add("rows-", AsSpaceToRows(problem), InputForm::kSpaceToRows);
+    }
   }
   return variants;
 }

@@ -17,6 +17,7 @@ enum class InputForm : uint8_t {
   kAsIs,
   kPadChannels,   // zeros up to problem.c channels
   kSpaceToDepth,  // 7 x 7 of stride 2 as 4 x 4 of stride 1 over 16 channels
+  kSpaceToRows,   // the same as 4 x 1 of stride 1 over 48 channels
 };
 
 struct ConvVariant {

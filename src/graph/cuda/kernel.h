@@ -15,7 +15,8 @@
 
 namespace xp::graph::cuda {
 
-class Dnn;  // cuDNN's handle and plans, dnn.h
+class Dnn;           // cuDNN's handle and plans, dnn.h
+class SharedCublas;  // cublas_library.h
 
 struct Device {
   int ordinal = 0;
@@ -32,6 +33,7 @@ struct Context {
   Device device;
   CudaOptions options;
   Dnn* dnn = nullptr;
+  SharedCublas* cublas = nullptr;
 };
 
 // Each makes the kernels of its family and returns null for other ops. Throws UsageError for a type

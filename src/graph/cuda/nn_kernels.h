@@ -15,6 +15,12 @@ std::unique_ptr<Kernel> MakeBatchNorm(Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeBatchNormGrad(Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeAffine(Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeAffineGrad(Context&, const Graph&, const Op&);
+// norm_join_kernels.cpp: kNormJoin, kNormGradSums, kNormGradApply
+std::unique_ptr<Kernel> MakeNormPart(Context&, const Graph&, const Op&);
+// norm_pool_kernels.cpp: kNormPool, kNormPoolSums, kNormPoolGrad
+std::unique_ptr<Kernel> MakeNormPool(Context&, const Graph&, const Op&);
+// gram_kernels.cpp: kGramStatistics, kGramGrad
+std::unique_ptr<Kernel> MakeGram(Context&, const Graph&, const Op&);
 // map_kernels.cpp: images, pooling and resampling
 std::unique_ptr<Kernel> MakeImageNormalize(Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeMaxPool(Context&, const Graph&, const Op&);

@@ -23,6 +23,17 @@ std::unique_ptr<Kernel> MakeNnKernel(Context& context, const Graph& g, const Op&
       return MakeAffine(context, g, op);
     case OpType::kAffineGrad:
       return MakeAffineGrad(context, g, op);
+    case OpType::kNormJoin:
+    case OpType::kNormGradSums:
+    case OpType::kNormGradApply:
+      return MakeNormPart(context, g, op);
+    case OpType::kNormPool:
+    case OpType::kNormPoolSums:
+    case OpType::kNormPoolGrad:
+      return MakeNormPool(context, g, op);
+    case OpType::kGramStatistics:
+    case OpType::kGramGrad:
+      return MakeGram(context, g, op);
     case OpType::kImageNormalize:
       return MakeImageNormalize(context, g, op);
     case OpType::kMaxPool:

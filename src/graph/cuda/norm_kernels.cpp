@@ -31,7 +31,7 @@ class BatchNorm : public Kernel {
                         .var = args.In<float>(4),
                         .mean_after = args.Out<float>(4),
                         .var_after = args.Out<float>(5),
-                        .y = args.out[0],
+                        .y = OptionalOut(args, 0),
                         .save_mean = args.Out<float>(1),
                         .save_invstd = args.Out<float>(2),
                         .mask = args.Out<uint8_t>(3),

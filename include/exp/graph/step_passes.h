@@ -1,0 +1,40 @@
+// Rewrites of a whole training step, forward, backward and update, for devices on which memory
+// traffic decides: a Program runs those that its backend asks for, unless the graph forbids it
+// (Graph::fusible()). Each keeps the step's meaning; what it does to rounding is said here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "exp/graph/graph.h"
+
+namespace xp::graph {
+
+struct StepPasses {
+  // A sum of gradients is made by the batch norm below it while it reads them: two passes over the
+  // map less. The same bits as without.
+  bool sums = false;
+  // Two batch norms whose results are added (a block with a downsampling branch) are applied at
+  // once: two passes less forward, two backward. The sum is rounded once instead of twice.
+  bool pairs = false;
+  // A batch norm, its ReLU and the 3x3 max pool after it (the stem) are one pass forward, and two
+  // passes over the norm's input backward. The same values; sums in another order.
+  bool pool = false;
+  // Batch statistics of 1x1 convolutions that widen (K >= 2 C) from the Gram matrix of their input:
+  // forward without the statistics' pass over y, backward without reading y and without a pass that
+  // applies the gradient. Statistics are those of y before rounding; the gradient of the
+  // convolution's input is a sum of two rounded terms.
+  bool gram = false;
+  // Where y has fewer bytes, what it costs isn't worth it.
+  int64_t gram_bytes = 80 << 20;
+};
+
+void RunStepPasses(Graph& g, const StepPasses& passes);
+
+// `all` without those that the environment variable EXP_FUSION_OFF names: "all", or names as above
+// with commas between. Throws UsageError for another name.
+StepPasses AllowedStepPasses(StepPasses all);
+// Those that are on, with commas between; "none".
+std::string StepPassesText(const StepPasses& passes);
+
+}  // namespace xp::graph

@@ -1,0 +1,130 @@
+// One branch is the second pass of a batch norm (norm_apply.cuh); two are applied at once here.
+#include "kernels/norm_join.h"
+
+#include "kernels/norm_apply.cuh"
+
+namespace xp::kernels {
+namespace {
+
+constexpr int kRows = 2;
+
+// v = (x - mean) * scale * invstd + bias
+__device__ inline void Normalise(const NormBranch& b, int channel, float (&v)[8]) {
+  float mean[8], slope[8], bias[8], invstd[8];
+  ReadOctet(b.mean + channel, mean);
+  ReadOctet(b.bias + channel, bias);
+  ReadOctet(b.scale + channel, slope);
+  ReadOctet(b.invstd + channel, invstd);
+#pragma unroll
+  for (int c = 0; c < 8; ++c) v[c] = (v[c] - mean[c]) * (slope[c] * invstd[c]) + bias[c];
+}
+
+// Channels divisible by eight; block dim3(octets of a row, rows), grid dim3(blocks of rows, tiles).
+template <typename T>
+__global__ void __launch_bounds__(kApplyThreads)
+    PairOctets(const __grid_constant__ NormJoinArgs p, int64_t rows, int channels) {
+  const int octets = channels / 8;
+  const int octet = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  if (octet >= octets) return;
+  const int64_t first = static_cast<int64_t>(RowBlock(true)) * (blockDim.y * kRows) + threadIdx.y;
+  const auto *xa = static_cast<const T*>(p.a.x), *xb = static_cast<const T*>(p.b.x);
+  const auto* residual = static_cast<const T*>(p.residual);
+  Octet<T> raw_a[kRows], raw_b[kRows], raw_r[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t row = first + r * blockDim.y;
+    if (row >= rows) continue;
+    const int64_t at = (row * octets + octet) * 8;
+    raw_a[r] = LoadOctet(xa + at);
+    raw_b[r] = LoadOctet(xb + at);
+    if (residual != nullptr) raw_r[r] = LoadOctet(residual + at);
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t row = first + r * blockDim.y;
+    if (row >= rows) continue;
+    const int64_t at = row * octets + octet;
+    float v[8], w[8];
+    Unpack(raw_a[r], v);
+    Unpack(raw_b[r], w);
+    Normalise(p.a, octet * 8, v);
+    Normalise(p.b, octet * 8, w);
+#pragma unroll
+    for (int c = 0; c < 8; ++c) v[c] += w[c];
+    if (residual != nullptr) {
+      Unpack(raw_r[r], w);
+#pragma unroll
+      for (int c = 0; c < 8; ++c) v[c] += w[c];
+    }
+    if (p.relu) {
+#pragma unroll
+      for (float& e : v) e = e < 0 ? 0.0f : e;
+    }
+    const Octet<T> y = Pack(v, T{});
+    StoreOctet(static_cast<T*>(p.y) + at * 8, y);
+    if (p.mask == nullptr) continue;
+    Unpack(y, v);  // the mask is that of the rounded output
+    unsigned bits = 0;
+#pragma unroll
+    for (int c = 0; c < 8; ++c) bits |= v[c] > 0 ? 1u << c : 0u;
+    p.mask[at] = static_cast<uint8_t>(bits);
+  }
+}
+
+// Any channel count: a thread has eight neighbouring elements, a byte of the mask.
+template <typename T>
+__global__ void __launch_bounds__(kApplyThreads)
+    PairAny(const __grid_constant__ NormJoinArgs p, int64_t n, int channels) {
+  const int64_t begin = (static_cast<int64_t>(blockIdx.x) * kApplyThreads + threadIdx.x) * 8;
+  if (begin >= n) return;
+  auto one = [](const NormBranch& b, int64_t i, int c) {
+    return (ToFloat(static_cast<const T*>(b.x)[i]) - b.mean[c]) * (b.scale[c] * b.invstd[c]) +
+           b.bias[c];
+  };
+  unsigned bits = 0;
+  int c = static_cast<int>(begin % channels);
+  for (int k = 0; k < 8 && begin + k < n; ++k, c = c + 1 == channels ? 0 : c + 1) {
+    const int64_t i = begin + k;
+    float v = one(p.a, i, c) + one(p.b, i, c);
+    if (p.residual != nullptr) v += ToFloat(static_cast<const T*>(p.residual)[i]);
+    if (p.relu) v = v < 0 ? 0.0f : v;
+    const T y = FromFloat<T>(v);
+    static_cast<T*>(p.y)[i] = y;
+    bits |= ToFloat(y) > 0 ? 1u << k : 0u;
+  }
+  if (p.mask != nullptr) p.mask[begin / 8] = static_cast<uint8_t>(bits);
+}
+
+}  // namespace
+
+void NormJoin(const NormJoinArgs& args, int64_t rows, int channels, ElementType type,
+              cudaStream_t stream) {
+  if (rows == 0 || channels == 0) return;
+  Dispatch(type, [&](auto zero) {
+    using T = decltype(zero);
+    if (args.b.x == nullptr) {
+      LaunchNormApply<false, T>({.x = static_cast<const T*>(args.a.x),
+                                 .residual = static_cast<const T*>(args.residual),
+                                 .y = static_cast<T*>(args.y),
+                                 .mask = args.mask,
+                                 .scale = args.a.scale,
+                                 .bias = args.a.bias,
+                                 .mean = args.a.mean,
+                                 .spread = args.a.invstd,
+                                 .eps = 0,
+                                 .relu = args.relu,
+                                 .from_end = true,
+                                 .rows = rows,
+                                 .channels = channels},
+                                stream);
+    } else if (channels % 8 != 0) {
+      PairAny<T><<<CeilDiv(rows * channels, kApplyThreads * 8), kApplyThreads, 0, stream>>>(
+          args, rows * channels, channels);
+    } else {
+      const RowGrid g = PlanRows(rows, channels / 8, kRows);
+      PairOctets<T><<<g.grid, g.block, 0, stream>>>(args, rows, channels);
+    }
+  });
+}
+
+}  // namespace xp::kernels

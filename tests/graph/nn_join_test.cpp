@@ -1,0 +1,196 @@
+// The parts that step_passes.h puts batch norms together from: against the formulas in double, and
+// CUDA against its CPU twin on awkward shapes.
+#include <algorithm>
+#include <cmath>
+
+#include "catch.h"
+#include "graph/nn_check.h"
+#include "graph/op_case.h"
+
+namespace xp::graph {
+namespace {
+
+const std::vector<Shape> kShapes = {
+    {2, 7, 9, 1},   {1, 5, 3, 5},    {3, 41, 37, 5}, {2, 7, 9, 64}, {3, 41, 37, 64}, {2, 3, 5, 255},
+    {2, 9, 7, 256}, {1, 2, 3, 2048}, {2, 5, 5, 96},  {40000, 8},    {4097, 72}};
+
+CaseTensor Random(Kind kind, const Shape& shape, uint64_t seed, double low = -1, double high = 1) {
+  return Given(kind, shape, Values(NumElements(shape), seed, DType::kF32, low, high));
+}
+CaseTensor PerChannel(const Shape& shape, uint64_t seed, double low = -1, double high = 1) {
+  return Random(Kind::kF32, {shape.back()}, seed, low, high);
+}
+CaseTensor Mask(const Shape& shape, uint64_t seed) {
+  const Shape s{(NumElements(shape) + 7) / 8};
+  std::vector<float> v = Values(NumElements(s), seed, DType::kF32, 0, 256);
+  for (float& x : v) x = std::floor(x);
+  return Given(Kind::kU8, s, v);
+}
+CaseTensor Empty(Kind kind, const Shape& shape) { return {kind, shape, {}}; }
+CaseTensor Absent() { return {Kind::kAbsent, {}, {}}; }
+CaseTensor Map(const Shape& s, uint64_t seed) { return Random(Kind::kCompute, s, seed); }
+// Sixteenths: three of them add up exactly in every type.
+CaseTensor Sixteenths(const Shape& s, uint64_t seed) {
+  CaseTensor t = Map(s, seed);
+  for (double& v : t.values) v = std::round(v * 16) / 16;
+  return t;
+}
+
+struct SumsCase {
+  bool mask, a, b;
+  int dys;
+};
+const SumsCase kSumsCases[] = {{true, true, false, 2}, {false, true, false, 3},
+                               {true, true, true, 1},  {true, true, true, 2},
+                               {false, true, true, 3}, {true, false, false, 2},
+                               {true, false, true, 2}, {false, false, false, 1}};
+
+OpCase SumsOf(const Shape& s, const SumsCase& t) {
+  OpCase c{OpType::kNormGradSums, NoAttrs{}, {}, {Empty(Kind::kCompute, s)}};
+  c.inputs.push_back(t.mask ? Mask(s, 1) : Absent());
+  for (int i = 0; i < 3; ++i) {
+    c.inputs.push_back(i < t.dys ? Sixteenths(s, 2 + static_cast<uint64_t>(i)) : Absent());
+  }
+  const CaseTensor channel = Empty(Kind::kF32, {s.back()});
+  for (uint64_t branch = 0; branch < 2; ++branch) {
+    const bool there = branch == 0 ? t.a : t.b;
+    c.inputs.push_back(there ? Map(s, 10 + branch) : Absent());
+    c.inputs.push_back(there ? PerChannel(s, 20 + branch, 0.5, 1.5) : Absent());
+    c.inputs.push_back(there ? PerChannel(s, 30 + branch) : Absent());
+    c.inputs.push_back(there ? PerChannel(s, 40 + branch, 0.5, 1.5) : Absent());
+    c.outputs.push_back(there || branch == 0 ? channel : Absent());
+    c.outputs.push_back(there ? channel : Absent());
+    c.outputs.push_back(there ? Empty(Kind::kF32, {3, s.back()}) : Absent());
+  }
+  return c;
+}
+
+OpCase JoinOf(const Shape& s, bool pair, bool residual) {
+  OpCase c{
+      OpType::kNormJoin, NormAttrs{1e-5f, 0.1f, true}, {}, {Empty(Kind::kCompute, s), Absent()}};
+  for (uint64_t branch = 0; branch < 2; ++branch) {
+    const bool there = branch == 0 || pair;
+    c.inputs.push_back(there ? Map(s, 1 + branch) : Absent());
+    for (uint64_t i = 0; i < 4; ++i) {
+      c.inputs.push_back(there ? PerChannel(s, 10 + 4 * branch + i, 0.25, 1.5) : Absent());
+    }
+  }
+  c.inputs.push_back(residual ? Map(s, 3) : Absent());
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("the sums of joined gradients equal the formulas in double", "[nn]") {
+  const Shape s{3, 5, 7, 10};
+  const auto n = static_cast<size_t>(NumElements(s)), channels = static_cast<size_t>(s.back());
+  const double rows = static_cast<double>(n / channels);
+  for (const SumsCase& t : kSumsCases) {
+    const OpCase c = SumsOf(s, t);
+    const CaseResult got = RunCase(*TestBackends()[0], DType::kF32, c);
+    std::vector<double> g(n), dbias(channels);
+    for (size_t i = 0; i < n; ++i) {
+      for (int k = 0; k < t.dys; ++k) g[i] += c.inputs[1 + static_cast<size_t>(k)].values[i];
+      const auto byte = t.mask ? static_cast<unsigned>(c.inputs[0].values[i / 8]) : 255u;
+      if (((byte >> (i % 8)) & 1) == 0) g[i] = 0;
+      dbias[i % channels] += g[i];
+    }
+    auto close = [&](const char* what, const std::vector<double>& values,
+                     const std::vector<double>& want) {
+      CheckClose(what, {values.begin(), values.end()}, want, 4e-6);
+    };
+    close("g", got[0], g);
+    close("dbias", got[1], dbias);
+    for (size_t branch = 0; branch < 2; ++branch) {
+      if (!(branch == 0 ? t.a : t.b)) continue;
+      const size_t in = 4 + 4 * branch, out = 1 + 3 * branch;
+      const auto &x = c.inputs[in].values, &scale = c.inputs[in + 1].values,
+                 &mean = c.inputs[in + 2].values, &invstd = c.inputs[in + 3].values;
+      std::vector<double> dscale(channels), dx(n), joined(n);
+      for (size_t i = 0; i < n; ++i) {
+        const size_t k = i % channels;
+        dscale[k] += g[i] * (x[i] - mean[k]) * invstd[k];
+      }
+      for (size_t i = 0; i < n; ++i) {
+        const size_t k = i % channels;
+        const double hat = (x[i] - mean[k]) * invstd[k];
+        dx[i] = scale[k] * invstd[k] * (g[i] - dbias[k] / rows - hat * dscale[k] / rows);
+        const auto& f = got[out + 2];
+        joined[i] = f[k] * g[i] + (f[channels + k] * x[i] + f[2 * channels + k]);
+      }
+      close("dscale", got[out + 1], dscale);
+      close("dx by the factors", joined, dx);
+    }
+  }
+}
+
+TEST_CASE("joined batch norm kernels agree with their twins", "[nn]") {
+  for (const Shape& s : kShapes) {
+    INFO(ShapeText(s));
+    for (const SumsCase& t : kSumsCases) {
+      const OpCase c = SumsOf(s, t);
+      RunCase(*TestBackends()[0], DType::kF32, c);
+      CompareBackends(c, {0}, 5e-5);
+    }
+    for (const bool pair : {false, true}) {
+      for (const bool residual : {false, true}) CompareBackends(JoinOf(s, pair, residual));
+    }
+    CompareBackends({OpType::kNormGradApply,
+                     NoAttrs{},
+                     {Map(s, 1), Map(s, 2), Random(Kind::kF32, {3, s.back()}, 3)},
+                     {Empty(Kind::kCompute, s)}});
+  }
+}
+
+TEST_CASE("batch norm and max pool at once agree with their twins", "[nn]") {
+  for (const Shape& s : {Shape{2, 7, 9, 8}, Shape{1, 1, 1, 16}, Shape{3, 8, 10, 64},
+                         Shape{2, 33, 20, 72}, Shape{1, 64, 48, 8}}) {
+    INFO(ShapeText(s));
+    const Shape out{s[0], (s[1] + 1) / 2, (s[2] + 1) / 2, s[3]};
+    const PoolAttrs attrs{3, 2, 1, false};
+    // Eighths: ties within a window, and the same values in every type.
+    CaseTensor x = Map(s, 1);
+    for (double& v : x.values) v = std::round(v * 8) / 8;
+    const CaseTensor ones =
+        Given(Kind::kF32, {s.back()}, std::vector<float>(static_cast<size_t>(s.back()), 1));
+    const CaseTensor zeros =
+        Given(Kind::kF32, {s.back()}, std::vector<float>(static_cast<size_t>(s.back()), 0));
+    const OpCase forward{OpType::kNormPool,
+                         attrs,
+                         {x, ones, zeros, zeros, ones},
+                         {Empty(Kind::kCompute, out), Empty(Kind::kU8, out)}};
+    const CaseResult pooled = RunCase(*TestBackends()[0], DType::kF32, forward);
+    CompareBackends(forward, {0, 1});
+    CHECK(std::count(pooled[1].begin(), pooled[1].end(), 255) > 0);
+    const CaseTensor argmax = Given(Kind::kU8, out, pooled[1]);
+    const CaseTensor channel = Empty(Kind::kF32, {s.back()});
+    CompareBackends({OpType::kNormPoolSums,
+                     attrs,
+                     {Sixteenths(out, 2), argmax, Map(s, 3), PerChannel(s, 4, 0.5, 1.5),
+                      PerChannel(s, 5), PerChannel(s, 6, 0.5, 1.5)},
+                     {channel, channel, Empty(Kind::kF32, {3, s.back()})}},
+                    {}, 5e-5);
+    CompareBackends({OpType::kNormPoolGrad,
+                     attrs,
+                     {Sixteenths(out, 2), argmax, Map(s, 3), Random(Kind::kF32, {3, s.back()}, 7)},
+                     {Empty(Kind::kCompute, s)}},
+                    {}, 5e-5);
+  }
+}
+
+TEST_CASE("two batch norms applied at once equal one after the other", "[nn]") {
+  const Shape s{3, 5, 7, 24};
+  Backend& cpu = *TestBackends()[0];
+  const OpCase both = JoinOf(s, true, false);
+  OpCase first = JoinOf(s, false, false), last = first;
+  std::get<NormAttrs>(first.attrs).relu = false;
+  for (size_t i = 0; i < 5; ++i) {
+    first.inputs[i] = both.inputs[i];
+    last.inputs[i] = both.inputs[5 + i];
+  }
+  const CaseResult a = RunCase(cpu, DType::kF32, first);
+  last.inputs[10] = Given(Kind::kCompute, s, a[0]);
+  CHECK(RunCase(cpu, DType::kF32, last) == RunCase(cpu, DType::kF32, both));
+}
+
+}  // namespace xp::graph

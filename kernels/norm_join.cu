@@ -1,4 +1,5 @@
-// One branch is the second pass of a batch norm (norm_apply.cuh); two are applied at once here.
+// One branch alone is the second pass of a batch norm (norm_apply.cuh); two, or one with a gate,
+// are applied here.
 #include "kernels/norm_join.h"
 
 #include "kernels/norm_apply.cuh"
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(kApplyThreads)
     if (row >= rows) continue;
     const int64_t at = (row * octets + octet) * 8;
     raw_a[r] = LoadOctet(xa + at);
-    raw_b[r] = LoadOctet(xb + at);
+    if (xb != nullptr) raw_b[r] = LoadOctet(xb + at);
     if (residual != nullptr) raw_r[r] = LoadOctet(residual + at);
   }
 #pragma unroll
@@ -46,11 +47,18 @@ __global__ void __launch_bounds__(kApplyThreads)
     const int64_t at = row * octets + octet;
     float v[8], w[8];
     Unpack(raw_a[r], v);
-    Unpack(raw_b[r], w);
     Normalise(p.a, octet * 8, v);
-    Normalise(p.b, octet * 8, w);
+    if (p.gate != nullptr) {
+      ReadOctet(static_cast<const T*>(p.gate) + row / p.pixels * channels + octet * 8, w);
 #pragma unroll
-    for (int c = 0; c < 8; ++c) v[c] += w[c];
+      for (int c = 0; c < 8; ++c) v[c] *= w[c];
+    }
+    if (xb != nullptr) {
+      Unpack(raw_b[r], w);
+      Normalise(p.b, octet * 8, w);
+#pragma unroll
+      for (int c = 0; c < 8; ++c) v[c] += w[c];
+    }
     if (residual != nullptr) {
       Unpack(raw_r[r], w);
 #pragma unroll
@@ -85,7 +93,11 @@ __global__ void __launch_bounds__(kApplyThreads)
   int c = static_cast<int>(begin % channels);
   for (int k = 0; k < 8 && begin + k < n; ++k, c = c + 1 == channels ? 0 : c + 1) {
     const int64_t i = begin + k;
-    float v = one(p.a, i, c) + one(p.b, i, c);
+    float v = one(p.a, i, c);
+    if (p.gate != nullptr) {
+      v *= ToFloat(static_cast<const T*>(p.gate)[i / channels / p.pixels * channels + c]);
+    }
+    if (p.b.x != nullptr) v += one(p.b, i, c);
     if (p.residual != nullptr) v += ToFloat(static_cast<const T*>(p.residual)[i]);
     if (p.relu) v = v < 0 ? 0.0f : v;
     const T y = FromFloat<T>(v);
@@ -102,7 +114,7 @@ void NormJoin(const NormJoinArgs& args, int64_t rows, int channels, ElementType 
   if (rows == 0 || channels == 0) return;
   Dispatch(type, [&](auto zero) {
     using T = decltype(zero);
-    if (args.b.x == nullptr) {
+    if (args.b.x == nullptr && args.gate == nullptr) {
       LaunchNormApply<false, T>({.x = static_cast<const T*>(args.a.x),
                                  .residual = static_cast<const T*>(args.residual),
                                  .y = static_cast<T*>(args.y),

@@ -17,12 +17,14 @@ struct NormBranch {
 struct NormJoinArgs {
   NormBranch a, b;       // b.x may be null
   const void* residual;  // or null
+  const void* gate;      // [images, channels], of the first branch; or null
+  int pixels;            // rows an image
   void* y;
   uint8_t* mask;  // or null
   bool relu;
 };
 
-// y = relu?(norm(a) + norm(b) + residual), rounded once. Moves 2 to 4 times the elements.
+// y = relu?(gate * norm(a) + norm(b) + residual), rounded once. Moves 2 to 4 times the elements.
 void NormJoin(const NormJoinArgs& args, int64_t rows, int channels, ElementType type,
               cudaStream_t stream);
 

@@ -9,11 +9,23 @@
 namespace xp::kernels {
 namespace {
 
+// Half as many threads as other sums over images have: several blocks a multiprocessor hide that
+// each has few pixels and then waits for its tree.
+constexpr int kThreads = kColumnThreads / 2;
+constexpr int kScratch = kColumnScratch<8, 2> / 2;
+
+ImageSums Plan(const SqueezeShape& s) {
+  ImageSums plan = PlanImageSums(s.images, s.pixels, s.channels);
+  const unsigned most = kThreads / plan.block.x;
+  if (plan.block.y > most) plan.block.y = most;
+  return plan;
+}
+
 template <typename T>
-__global__ void __launch_bounds__(kColumnThreads)
+__global__ void __launch_bounds__(kThreads)
     StatisticsKernel(const __grid_constant__ SqueezeStatisticsArgs p, int pixels, int channels,
                      int images, float* partial, unsigned* counters) {
-  __shared__ float scratch[kColumnScratch<8, 2>];
+  __shared__ float scratch[kScratch];
   const auto* x = static_cast<const T*>(p.x);
   const int channel = ThreadChannel<8>();
   const int64_t image = blockIdx.y;
@@ -83,9 +95,9 @@ __global__ void __launch_bounds__(kColumnThreads)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kColumnThreads, 1)
+__global__ void __launch_bounds__(kThreads, 3)
     SumsKernel(const __grid_constant__ SqueezeSumsArgs p, int pixels, int channels, int images) {
-  __shared__ float scratch[kColumnScratch<8, 2>];
+  __shared__ float scratch[kScratch];
   const auto *dy0 = static_cast<const T*>(p.dy[0]), *dy1 = static_cast<const T*>(p.dy[1]),
              *dy2 = static_cast<const T*>(p.dy[2]), *x = static_cast<const T*>(p.x);
   const int channel = ThreadChannel<8>();
@@ -228,18 +240,18 @@ __global__ void __launch_bounds__(kApplyThreads)
 
 size_t SqueezeStatisticsScratch(const SqueezeShape& s) {
   if (s.empty()) return 0;
-  const ImageSums plan = PlanImageSums(s.images, s.pixels, s.channels);
+  const ImageSums plan = Plan(s);
   return size_t{plan.grid.x} * plan.grid.y * plan.block.x * 8 * 2 * sizeof(float);
 }
 
 int SqueezeStatisticsCounters(const SqueezeShape& s) {
-  return s.empty() ? 0 : static_cast<int>(PlanImageSums(s.images, s.pixels, s.channels).grid.x);
+  return s.empty() ? 0 : static_cast<int>(Plan(s).grid.x);
 }
 
 void SqueezeStatistics(const SqueezeStatisticsArgs& args, const SqueezeShape& s, void* scratch,
                        unsigned* counters, ElementType type, cudaStream_t stream) {
   if (s.empty()) return;
-  const ImageSums plan = PlanImageSums(s.images, s.pixels, s.channels);
+  const ImageSums plan = Plan(s);
   Dispatch(type, [&](auto zero) {
     StatisticsKernel<decltype(zero)><<<plan.grid, plan.block, 0, stream>>>(
         args, s.pixels, s.channels, s.images, static_cast<float*>(scratch), counters);
@@ -249,7 +261,7 @@ void SqueezeStatistics(const SqueezeStatisticsArgs& args, const SqueezeShape& s,
 void SqueezeSums(const SqueezeSumsArgs& args, const SqueezeShape& s, ElementType type,
                  cudaStream_t stream) {
   if (s.empty()) return;
-  const ImageSums plan = PlanImageSums(s.images, s.pixels, s.channels);
+  const ImageSums plan = Plan(s);
   Dispatch(type, [&](auto zero) {
     SumsKernel<decltype(zero)>
         <<<plan.grid, plan.block, 0, stream>>>(args, s.pixels, s.channels, s.images);

@@ -68,6 +68,7 @@ inline constexpr size_t kSumsBranch[2] = {4, 8};        // x, scale, mean, invst
 inline constexpr size_t kSumsBranchResult[2] = {1, 4};  // dbias, dscale, factors
 
 // step_pass_*.cpp
+void JoinSqueezes(Graph& g);
 void JoinPairs(Graph& g);
 void JoinPools(Graph& g);
 void UseGram(Graph& g, int64_t least_bytes);

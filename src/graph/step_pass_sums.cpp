@@ -62,7 +62,8 @@ void FoldSums(Graph& g) {
     if (op.type == OpType::kBatchNormGrad) {
       const size_t add = SumFor(edit, op.inputs[0], op.type, kSumsMostDys);
       if (add != kNoOp) SplitNormGrad(edit, i, add);
-    } else if (op.type == OpType::kNormGradSums && !Has(op.inputs, kSumsDy + 1)) {
+    } else if ((op.type == OpType::kNormGradSums || op.type == OpType::kSqueezeSums) &&
+               !Has(op.inputs, kSumsDy + 1)) {
       const size_t add = SumFor(edit, op.inputs[kSumsDy], op.type, kSumsMostDys);
       if (add != kNoOp) ExtendSums(edit, i, add);
     }

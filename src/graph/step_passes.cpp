@@ -11,15 +11,17 @@
 namespace xp::graph {
 namespace {
 
-constexpr std::array<std::pair<const char*, bool StepPasses::*>, 4> kPasses = {
+constexpr std::array<std::pair<const char*, bool StepPasses::*>, 5> kPasses = {
     {{"sums", &StepPasses::sums},
      {"pairs", &StepPasses::pairs},
      {"pool", &StepPasses::pool},
+     {"squeeze", &StepPasses::squeeze},
      {"gram", &StepPasses::gram}}};
 
 }  // namespace
 
 void RunStepPasses(Graph& g, const StepPasses& passes) {
+  if (passes.squeeze) JoinSqueezes(g);
   if (passes.pairs) JoinPairs(g);
   if (passes.pool) JoinPools(g);
   if (passes.gram) UseGram(g, passes.gram_bytes);

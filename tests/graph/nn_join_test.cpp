@@ -65,7 +65,7 @@ OpCase SumsOf(const Shape& s, const SumsCase& t) {
   return c;
 }
 
-OpCase JoinOf(const Shape& s, bool pair, bool residual) {
+OpCase JoinOf(const Shape& s, bool pair, bool residual, bool gate = false) {
   OpCase c{
       OpType::kNormJoin, NormAttrs{1e-5f, 0.1f, true}, {}, {Empty(Kind::kCompute, s), Absent()}};
   for (uint64_t branch = 0; branch < 2; ++branch) {
@@ -76,6 +76,7 @@ OpCase JoinOf(const Shape& s, bool pair, bool residual) {
     }
   }
   c.inputs.push_back(residual ? Map(s, 3) : Absent());
+  if (gate) c.inputs.push_back(Random(Kind::kCompute, {s[0], s.back()}, 9, 0, 1));
   return c;
 }
 
@@ -133,7 +134,10 @@ TEST_CASE("joined batch norm kernels agree with their twins", "[nn]") {
       CompareBackends(c, {0}, 5e-5);
     }
     for (const bool pair : {false, true}) {
-      for (const bool residual : {false, true}) CompareBackends(JoinOf(s, pair, residual));
+      for (const bool residual : {false, true}) {
+        CompareBackends(JoinOf(s, pair, residual));
+        if (s.size() == 4) CompareBackends(JoinOf(s, pair, residual, true));
+      }
     }
     CompareBackends({OpType::kNormGradApply,
                      NoAttrs{},
@@ -175,6 +179,44 @@ TEST_CASE("batch norm and max pool at once agree with their twins", "[nn]") {
                      {Sixteenths(out, 2), argmax, Map(s, 3), Random(Kind::kF32, {3, s.back()}, 7)},
                      {Empty(Kind::kCompute, s)}},
                     {}, 5e-5);
+  }
+}
+
+TEST_CASE("squeeze kernels agree with their twins", "[nn]") {
+  for (const Shape& s : {Shape{2, 7, 9, 8}, Shape{5, 1, 1, 16}, Shape{3, 40, 37, 64},
+                         Shape{2, 3, 3, 136}, Shape{70, 7, 7, 256}}) {
+    INFO(ShapeText(s));
+    const Shape image{s[0], s[3]};
+    const CaseTensor channel = Empty(Kind::kF32, {s[3]}), per_image = Empty(Kind::kF32, image);
+    const CaseTensor scale = PerChannel(s, 4, 0.5, 1.5), bias = PerChannel(s, 5);
+    const CaseTensor mean = PerChannel(s, 6), invstd = PerChannel(s, 7, 0.5, 1.5);
+    CompareBackends({OpType::kSqueezeStatistics,
+                     NormAttrs{},
+                     {Random(Kind::kCompute, s, 1, 1, 3), scale, bias, mean, invstd},
+                     {channel, channel, channel, channel, per_image, Empty(Kind::kCompute, image)}},
+                    {}, 5e-5);
+    for (int dys = 1; dys <= 3; ++dys) {
+      OpCase sums{OpType::kSqueezeSums, NoAttrs{}, {dys > 1 ? Mask(s, 1) : Absent()}, {}};
+      for (int i = 0; i < 3; ++i) {
+        sums.inputs.push_back(i < dys ? Sixteenths(s, 2 + static_cast<uint64_t>(i)) : Absent());
+      }
+      for (const CaseTensor& t : {Map(s, 8), scale, bias, mean, invstd}) sums.inputs.push_back(t);
+      sums.outputs = {dys > 1 ? Empty(Kind::kCompute, s) : Absent(),
+                      Empty(Kind::kF32, {2, s[0], s[3]}), Empty(Kind::kCompute, image)};
+      CompareBackends(sums, {0}, 5e-5);
+    }
+    CompareBackends(
+        {OpType::kSqueezeFactors,
+         NoAttrs{},
+         {Random(Kind::kF32, {2, s[0], s[3]}, 1), Random(Kind::kCompute, image, 2, 0, 1),
+          Map(image, 3), Random(Kind::kF32, image, 10), scale, mean, invstd, Map(s, 11)},
+         {channel, channel, per_image, per_image, channel}},
+        {}, 5e-5);
+    CompareBackends({OpType::kSqueezeApply,
+                     NoAttrs{},
+                     {Map(s, 1), Map(s, 2), Random(Kind::kF32, image, 3),
+                      Random(Kind::kF32, image, 4), Random(Kind::kF32, {s[3]}, 5)},
+                     {Empty(Kind::kCompute, s)}});
   }
 }
 

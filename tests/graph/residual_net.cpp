@@ -15,13 +15,20 @@ TensorId ConvNorm(Graph& g, TensorId x, const std::string& name, ConvOptions o) 
   return BatchNorm(g, Conv2d(g, x, name + ".conv", o), name + ".bn", {});
 }
 
-TensorId Block(Graph& g, TensorId x, const std::string& name, int width, int stride) {
+TensorId Block(Graph& g, TensorId x, const std::string& name, int width, int stride, bool squeeze) {
   TensorId y = Relu(g, ConvNorm(g, x, name + ".1", {.out_channels = width}), name + ".relu1");
   y = Relu(
       g,
       ConvNorm(g, y, name + ".2", {.out_channels = width, .kernel = 3, .stride = stride, .pad = 1}),
       name + ".relu2");
   y = ConvNorm(g, y, name + ".3", {.out_channels = 4 * width});
+  if (squeeze) {
+    TensorId s = GlobalAvgPool(g, y, name + ".squeeze");
+    s = Linear(g, s, name + ".fc1", {.out_features = width, .init = LinearDefault(4 * width)});
+    s = Linear(g, Relu(g, s, name + ".fc1.relu"), name + ".fc2",
+               {.out_features = 4 * width, .init = LinearDefault(width)});
+    y = ScaleChannels(g, y, Sigmoid(g, s, name + ".sigmoid"), name + ".scale");
+  }
   TensorId shortcut = x;
   if (stride != 1 || g.tensor(x).shape.back() != 4 * width) {
     shortcut =
@@ -41,9 +48,9 @@ Graph ResidualNet(const ResidualNetOptions& o, DType compute) {
   TensorId x = ConvNorm(g, image, "stem", {.out_channels = o.width, .kernel = 3, .pad = 1});
   x = Relu(g, x, "stem.relu");
   if (o.pool) x = MaxPool(g, x, {.kernel = 3, .stride = 2, .pad = 1}, "stem.pool");
-  x = Block(g, x, "a", o.width, 1);
-  x = Block(g, x, "b", o.width, 1);
-  x = Block(g, x, "c", o.width * 2, 2);
+  x = Block(g, x, "a", o.width, 1, o.squeeze);
+  x = Block(g, x, "b", o.width, 1, o.squeeze);
+  x = Block(g, x, "c", o.width * 2, 2, o.squeeze);
   x = Linear(g, GlobalAvgPool(g, x, "pool"), "fc",
              {.out_features = kClasses, .init = LinearDefault(static_cast<int>(8 * o.width))});
   const TensorId grad = g.AddTemp("d logits", g.tensor(x).shape);

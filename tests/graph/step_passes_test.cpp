@@ -148,6 +148,34 @@ TEST_CASE("the stem's batch norm and max pool are one pass", "[passes]") {
   }
 }
 
+TEST_CASE("squeeze-and-excitation is folded into the batch norm before it", "[passes]") {
+  const ResidualNetOptions squeeze{.squeeze = true};
+  const StepPasses all{.sums = true, .pairs = true, .squeeze = true};
+  Graph g = ResidualNet(squeeze, DType::kF32);
+  RunStepPasses(g, all);
+  CHECK(Count(g, OpType::kSqueezeStatistics) == 3);
+  CHECK(Count(g, OpType::kSqueezeApply) == 3);
+  CHECK(Count(g, OpType::kScaleChannels) == 0);
+  CHECK(Count(g, OpType::kScaleChannelsGrad) == 0);
+  CHECK(Count(g, OpType::kAdd) == 0);
+  CHECK(Count(g, OpType::kGlobalAvgPool) == 1);  // the network's own
+  for (Backend* backend : TestBackends()) {
+    for (DType type : TestTypes(*backend)) {
+      if (!backend->is_cuda() && type != DType::kF32) continue;
+      INFO(backend->name() << " " << DTypeName(type));
+      const int steps = backend->is_cuda() ? 20 : 100;
+      const Trained plain = TrainResidualNet(*backend, type, {}, steps, squeeze);
+      const Trained fused = TrainResidualNet(*backend, type, all, steps, squeeze);
+      const double tolerance = type == DType::kF32 ? 1e-3 : 0.1;
+      CHECK(Difference(fused.losses, plain.losses) < tolerance);
+      CHECK(Difference(fused.params, plain.params) < tolerance);
+      CHECK(Difference(fused.states, plain.states) < tolerance);
+      if (!backend->is_cuda()) continue;
+      CHECK(TrainResidualNet(*backend, type, all, steps, squeeze).params == fused.params);
+    }
+  }
+}
+
 TEST_CASE("no pass, no change", "[passes]") {
   Graph g = ResidualNet({}, DType::kF32), same = g;
   RunStepPasses(g, {});
@@ -190,10 +218,10 @@ TEST_CASE("a sum made by a batch norm has the same bits on the GPU", "[passes]")
 }
 
 TEST_CASE("EXP_FUSION_OFF takes passes away", "[passes]") {
-  const StepPasses all{.sums = true, .pairs = true, .pool = true, .gram = true};
+  const StepPasses all{.sums = true, .pairs = true, .pool = true, .squeeze = true, .gram = true};
   unsetenv("EXP_FUSION_OFF");
-  CHECK(StepPassesText(AllowedStepPasses(all)) == "sums,pairs,pool,gram");
-  setenv("EXP_FUSION_OFF", "gram,sums,pool", 1);
+  CHECK(StepPassesText(AllowedStepPasses(all)) == "sums,pairs,pool,squeeze,gram");
+  setenv("EXP_FUSION_OFF", "gram,sums,pool,squeeze", 1);
   CHECK(StepPassesText(AllowedStepPasses(all)) == "pairs");
   setenv("EXP_FUSION_OFF", "all", 1);
   CHECK(StepPassesText(AllowedStepPasses(all)) == "none");

@@ -47,15 +47,16 @@ enum class OpType : uint8_t {
   kBatchNormGrad,  // dy, x, scale, save_mean, save_invstd, [mask]
                    //   -> dx, dscale f32 [C], dbias f32 [C], [dresidual]. NormAttrs
                    //   with a mask dy counts as 0 where the bit is 0; dresidual is that masked dy
-  kAffine,         // x T, scale, bias, mean, var (f32 [C]), [residual T] -> y T, [mask]. NormAttrs
-                   //   the same with fixed statistics: invstd = 1 / sqrt(var + eps)
-  kAffineGrad,     // dy, [x], scale, mean, var, [mask] -> dx, [dscale], [dbias], [dresidual].
-                   // NormAttrs
+  kAffine,  // x T, scale, bias, mean, var (f32 [C]), [residual T], [gate T [N,C]] -> y T, [mask].
+            // NormAttrs
+            //   the same with fixed statistics: invstd = 1 / sqrt(var + eps)
+  kAffineGrad,  // dy, [x], scale, mean, var, [mask] -> dx, [dscale], [dbias], [dresidual].
+                // NormAttrs
 
   // The parts of batch norms that step_passes.h puts together anew. invstd is 1 / sqrt(var + eps).
   kNormJoin,       // xa T, scale, bias, mean, invstd (f32 [C]), [xb T, scale, bias, mean, invstd],
                    //   [residual T] -> y T, [mask]. NormAttrs
-                   //   y = relu?(norm(xa) + norm(xb) + residual), rounded once
+                   //   y = relu?(gate * norm(xa) + norm(xb) + residual), rounded once
   kNormGradSums,   // [mask], dy0, [dy1], [dy2], [xa T, scale, mean, invstd], [xb T, scale, mean,
                    //   invstd] -> g T, [dbias a], [dscale a], [factors a], [dbias b], [dscale b],
                    //   [factors b] (f32 [C]; factors f32 [3,C]). g = dy0 + dy1 + dy2, rounded to
@@ -70,6 +71,18 @@ enum class OpType : uint8_t {
               //   save_invstd -> [dw T], dscale f32 [K], scaled T [K,1,1,C], mix T [C,1,1,C], shift
               //   f32 [C]: of norm(a W^T) with g flowing in, without y. da = g scaled + a mix +
               //   shift
+  // Squeeze-and-excitation folded into the batch norm before it, z = norm(x) never being made.
+  // gate,
+  // pooled and their gradients T [N,C].
+  kSqueezeStatistics,  // x T [N,H,W,C], scale, bias, mean, var -> save_mean, save_invstd, mean,
+                       // var,
+                       //   image_mean f32 [N,C] (of x), pooled (z's mean over an image). NormAttrs
+  kSqueezeSums,        // [mask], dy0, [dy1], [dy2], x, scale, bias, mean, invstd -> [g T], sums f32
+                       //   [2,N,C], dgate. g as kNormGradSums', flowing into gate * z; sums: of g
+                       //   and of g (x - mean) over each image
+  kSqueezeFactors,  // sums, gate, dpooled, image_mean, scale, mean, invstd, x (its shape only) ->
+                    //   [dscale], [dbias], slopes f32 [N,C], shifts f32 [N,C], common f32 [C]
+  kSqueezeApply,    // g, x, slopes, shifts, common -> dx = slope * g + (common * x + shift)
   // Batch norm, ReLU and the max pool after them at once.
   kNormPool,  // x T [N,H,W,C], scale, bias, mean, invstd f32 [C] -> y T [N,h,w,C], argmax u8 (as
               //   kMaxPool's; 255 where y isn't > 0). PoolAttrs. y = maxpool(relu(norm(x)))

@@ -48,6 +48,8 @@ std::unique_ptr<Kernel> MakeNormGradApply(const Context&, const Graph&, const Op
 // norm_pool.cpp
 std::unique_ptr<Kernel> MakeNormPool(const Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeNormPoolGrad(const Context&, const Graph&, const Op&);  // and its sums
+// squeeze.cpp: kSqueezeStatistics, kSqueezeSums, kSqueezeFactors, kSqueezeApply
+std::unique_ptr<Kernel> MakeSqueezePart(const Context&, const Graph&, const Op&);
 // gram.cpp
 std::unique_ptr<Kernel> MakeGramStatistics(const Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeGramGrad(const Context&, const Graph&, const Op&);

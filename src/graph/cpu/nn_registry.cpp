@@ -51,6 +51,11 @@ Factory FindNnFactory(OpType type) {
       return MakeNormGradSums;
     case OpType::kNormGradApply:
       return MakeNormGradApply;
+    case OpType::kSqueezeStatistics:
+    case OpType::kSqueezeSums:
+    case OpType::kSqueezeFactors:
+    case OpType::kSqueezeApply:
+      return MakeSqueezePart;
     case OpType::kNormPool:
       return MakeNormPool;
     case OpType::kNormPoolSums:

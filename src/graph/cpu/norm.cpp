@@ -63,7 +63,15 @@ void RunNormApply(int threads, const RowSplit& split, const NormApply& args) {
         float* other = args.scratch + omp_get_thread_num() * BlockFloats(channels);
         NormRow(args.other_x + at, args.other_mean, args.other_scale, args.other_bias, rows,
                 channels, other);
-        NormRow(args.x + at, args.mean, args.scale, args.bias, rows, channels, y);
+        for (int64_t r = 0; args.other_gate != nullptr && r < rows; ++r) {
+          const float* gate = args.other_gate + (begin + r) / args.gate_rows * channels;
+          for (int64_t c = 0; c < channels; ++c) other[r * channels + c] *= gate[c];
+        }
+        if (args.x != nullptr) {
+          NormRow(args.x + at, args.mean, args.scale, args.bias, rows, channels, y);
+        } else {
+          std::fill(y, y + rows * channels, 0.0f);
+        }
         const bool relu = args.relu && args.residual == nullptr;
         (relu ? AddResidualRelu : AddResidual)(other, rows * channels, y);
       } else if (args.relu && args.residual == nullptr) {

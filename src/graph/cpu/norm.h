@@ -18,6 +18,9 @@ struct NormApply {
   const float *other_x = nullptr, *other_mean = nullptr, *other_scale = nullptr,
               *other_bias = nullptr;
   float* scratch = nullptr;
+  // Factors [images, C] of that branch, of `gate_rows` rows each; optional, and then x may be null.
+  const float* other_gate = nullptr;
+  int64_t gate_rows = 1;
   const float* residual = nullptr;                                 // optional
   const float *mean = nullptr, *scale = nullptr, *bias = nullptr;  // [C]
   bool relu = false;

@@ -39,6 +39,8 @@ class NormJoin : public Kernel {
         relu_(std::get<NormAttrs>(op.attrs).relu),
         other_(HasInput(op, 5)),
         residual_(HasInput(op, 10)),
+        gate_(HasInput(op, 11)),
+        image_rows_(gate_ ? split_.rows / std::max<int64_t>(1, InputOf(g, op, 11).shape.at(0)) : 1),
         mask_(HasOutput(op, 1)) {}
 
   size_t WorkspaceBytes() const override {
@@ -52,12 +54,18 @@ class NormJoin : public Kernel {
     NormApply apply;
     // The order of the sum is that of a norm with the first one's result as its residual.
     const size_t last = other_ ? 5 : 0;
-    Slopes(args, last, scale);
-    apply.x = args.In<float>(last);
-    apply.scale = scale;
-    apply.bias = args.In<float>(last + 2);
-    apply.mean = args.In<float>(last + 3);
-    if (other_) {
+    if (other_ || !gate_) {
+      Slopes(args, last, scale);
+      apply.x = args.In<float>(last);
+      apply.scale = scale;
+      apply.bias = args.In<float>(last + 2);
+      apply.mean = args.In<float>(last + 3);
+    }
+    if (gate_) {
+      apply.other_gate = args.In<float>(11);
+      apply.gate_rows = image_rows_;
+    }
+    if (other_ || gate_) {
       Slopes(args, 0, scale + channels);
       apply.other_x = args.In<float>(0);
       apply.other_scale = scale + channels;
@@ -80,7 +88,9 @@ class NormJoin : public Kernel {
 
   int threads_;
   RowSplit split_;
-  bool relu_, other_, residual_, mask_;
+  bool relu_, other_, residual_, gate_;
+  int64_t image_rows_;
+  bool mask_;
 };
 
 class JoinedGradSums : public Kernel {

@@ -56,7 +56,8 @@ class Stream {
 
 // Everything that EXP_FUSION_OFF doesn't take away and that the libraries found can do.
 StepPasses DevicePasses() {
-  StepPasses passes = AllowedStepPasses({.sums = true, .pairs = true, .pool = true, .gram = true});
+  StepPasses passes =
+      AllowedStepPasses({.sums = true, .pairs = true, .pool = true, .squeeze = true, .gram = true});
   std::string why;
   if (passes.gram && !CublasAvailable(&why)) {
     std::fprintf(stderr, "note: batch norms make their own statistics, there is no cuBLAS: %s\n",

@@ -27,6 +27,11 @@ std::unique_ptr<Kernel> MakeNnKernel(Context& context, const Graph& g, const Op&
     case OpType::kNormGradSums:
     case OpType::kNormGradApply:
       return MakeNormPart(context, g, op);
+    case OpType::kSqueezeStatistics:
+    case OpType::kSqueezeSums:
+    case OpType::kSqueezeFactors:
+    case OpType::kSqueezeApply:
+      return MakeSqueezePart(context, g, op);
     case OpType::kNormPool:
     case OpType::kNormPoolSums:
     case OpType::kNormPoolGrad:

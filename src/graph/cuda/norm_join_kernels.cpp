@@ -1,4 +1,6 @@
 // The parts of batch norms as step_passes.h puts them together.
+#include <algorithm>
+
 #include "kernels/norm_grad_sums.h"
 #include "kernels/norm_join.h"
 #include "src/graph/cuda/check.h"
@@ -15,12 +17,17 @@ class NormJoin : public Kernel {
   NormJoin(const Context& context, const Graph& g, const Op& op)
       : stream_(context.stream),
         rows_(InputOf(g, op, 0)),
-        relu_(std::get<NormAttrs>(op.attrs).relu) {}
+        relu_(std::get<NormAttrs>(op.attrs).relu) {
+    if (!HasInput(op, 11)) return;
+    pixels_ = static_cast<int>(rows_.rows / std::max<int64_t>(1, InputOf(g, op, 11).shape.at(0)));
+  }
 
   void Run(const KernelArgs& args) override {
     kernels::NormJoin({.a = Branch(args, 0),
                        .b = Branch(args, 5),
                        .residual = OptionalIn(args, 10),
+                       .gate = OptionalIn(args, 11),
+                       .pixels = pixels_,
                        .y = args.out[0],
                        .mask = OptionalOut<uint8_t>(args, 1),
                        .relu = relu_},
@@ -40,6 +47,7 @@ class NormJoin : public Kernel {
   cudaStream_t stream_;
   Rows rows_;
   bool relu_;
+  int pixels_ = 1;
 };
 
 class NormGradSums : public Kernel {

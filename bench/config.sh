@@ -1,47 +1,77 @@
 #!/bin/bash
-# How fast configs resolve, beside mmengine: bench/config.sh [BUILD] [WORK of tests/conformance/run.sh] [CONFIGS, default 100].
-# Prints: all in one process (both), one config as a whole command (both), and exp on large inputs.
+# How fast configs resolve, beside mmengine: bench/config.sh [BUILD] [WORK of tests/conformance/run.sh] [CONFIGS, default all of mmdet's].
+# Prints: all in one process (both), one config as a whole command (both), and exp on large inputs: 10 MB, 100,000 keys,
+# 1,000 bases below and beside each other, each with half and a quarter of it, to see that time grows linearly.
+# Each figure is the best of several runs; seconds of the processor stand beside those of the clock, for busy machines.
 set -euo pipefail
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "${1:-$source_dir/build}" && pwd)
 work=${2:-/tmp/exp-conformance}
-count=${3:-100}
+count=${3:-100000}
 python=$work/venv/bin/python
 [ -x "$python" ] || { echo "run tests/conformance/run.sh first: it installs mmengine into $work"; exit 1; }
-list=$(mktemp)
-trap 'rm -rf "$list" "$list.d"' EXIT
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch"
+
+# best RUNS COMMAND...: "clock processor" of the quickest run, in seconds.
+best() {
+  local runs=$1 TIMEFORMAT='%R %U %S'
+  shift
+  for _ in $(seq "$runs"); do { time "$@" > out 2> err; } 2>&1; done |
+    awk '{ c = $2 + $3; if (NR == 1 || $1 < wall) wall = $1; if (NR == 1 || c < cpu) cpu = c } END { printf "%.4f %.4f", wall, cpu }'
+}
+# compare WHAT "clock processor" of exp "clock processor" of mmengine
+compare() {
+  echo "$1: exp ${2% *} s (processor ${2#* }), mmengine ${3% *} s (${3#* }): $(awk -v a="$2" -v b="$3" 'BEGIN {
+    split(a, x, " "); split(b, y, " "); printf "%.0f times (%.0f)", y[1] / x[1], y[2] / x[2] }')"
+}
+
 configs=$(echo "$work"/venv/lib/python3*/site-packages/mmdet/.mim/configs)
-find "$configs" -name '*.py' -not -path '*_base_*' -not -name 'override_category.py' | sort |
-  awk -v n="$(find "$configs" -name '*.py' | wc -l)" -v c="$count" 'int(NR * c / n) > int((NR - 1) * c / n)' > "$list"
-seconds() { awk '{ for (i = 1; i < NF; i++) if ($(i + 1) == "s") print $i }' | tail -1; }
-ours=$("$build/exp_config_dump" --quiet < "$list" 2>&1 | seconds)
-theirs=$("$python" "$source_dir/tests/conformance/reference.py" --quiet < "$list" 2>&1 | seconds)
-echo "exp $("$build/exp" --version | cut -d' ' -f2), mmengine $("$python" -c 'import mmengine; print(mmengine.__version__)'), $(nproc) cores"
-echo "$(wc -l < "$list") mmdet configs in one process: exp $ours s, mmengine $theirs s, $(awk "BEGIN { printf \"%.0f\", $theirs / $ours }") times"
+find "$configs" -name '*.py' -not -path '*_base_*' -not -name 'override_category.py' | sort > all
+awk -v n="$(wc -l < all)" -v c="$count" 'int(NR * c / n) > int((NR - 1) * c / n)' all > list
+echo "exp $("$build/exp" --version | cut -d' ' -f2), mmengine $("$python" -c 'import mmengine; print(mmengine.__version__)'), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg)"
+ours_all() { "$build/exp_config_dump" --quiet < list; }
+theirs_all() { "$python" "$source_dir/tests/conformance/reference.py" --quiet < list; }
+compare "$(wc -l < list) mmdet configs in one process" "$(best 3 ours_all)" "$(best 1 theirs_all)"
+
 one=$configs/faster_rcnn/faster-rcnn_r50_fpn_1x_coco.py
-time_of() { local s e; s=$(date +%s.%N); for _ in 1 2 3 4 5; do "$@" > /dev/null; done; e=$(date +%s.%N); awk "BEGIN { printf \"%.4f\", ($e - $s) / 5 }"; }
-ours=$(time_of "$build/exp" config "$one" --format json)
-theirs=$(time_of "$python" -c "
-import json
+cat > one.py << 'P'
+import json, sys
 from mmengine.config import Config
-print(json.dumps(Config.fromfile('$one').to_dict()))")
-echo "one config as a command: exp $ours s, Python with mmengine $theirs s, $(awk "BEGIN { printf \"%.0f\", $theirs / $ours }") times"
-mkdir -p "$list.d" && cd "$list.d"
-python3 - <<'P'
-with open('big.yaml', 'w') as f:  # 10 MB
-    for i in range(330000): f.write(f'key_{i}:\n  lr: 0.0{i}\n')
-    while f.tell() < 10_000_000: f.write(f'more_{f.tell()}: {{a: 1, b: [1, 2]}}\n')
-with open('keys.yaml', 'w') as f:
-    for i in range(100000): f.write(f'key_{i}: {i}\n')
+print(json.dumps(Config.fromfile(sys.argv[1]).to_dict()))
+P
+compare "one config as a command" "$(best 20 "$build/exp" config "$one" --format json)" "$(best 7 "$python" one.py "$one")"
+
+python3 - << 'P'
+for part, name in ((4, 'quarter'), (2, 'half'), (1, 'whole')):
+    with open(f'bytes_{name}.yaml', 'w') as f:
+        i = 0
+        while f.tell() < 10_000_000 // part:
+            f.write(f'key_{i}:\n  lr: 0.0{i}\n  betas: [0.9, 0.999]\n  type: SGD\n')
+            i += 1
+    with open(f'keys_{name}.yaml', 'w') as f:
+        for i in range(100_000 // part): f.write(f'key_{i}: {i}\n')
+    with open(f'keys_{name}.py', 'w') as f:
+        for i in range(100_000 // part): f.write(f'key_{i} = {i}\n')
+    with open(f'wide_{name}.yaml', 'w') as f:
+        f.write('_base_: [' + ', '.join(f'leaf_{i}.yaml' for i in range(1000 // part)) + ']\n')
 for i in range(1000):
-    with open(f'base_{i}.yaml', 'w') as f:
-        if i: f.write(f'_base_: base_{i - 1}.yaml\n')
+    with open(f'chain_{i}.yaml', 'w') as f:
+        if i: f.write(f'_base_: chain_{i - 1}.yaml\n')
         f.write(f'own_{i}: {i}\nshared: {{a: {i}, b_{i}: 1}}\n')
-with open('wide.yaml', 'w') as f:
-    f.write('_base_: [' + ', '.join(f'leaf_{i}.yaml' for i in range(1000)) + ']\n')
-for i in range(1000):
     with open(f'leaf_{i}.yaml', 'w') as f: f.write(f'own_{i}: {i}\n')
 P
-for file in big.yaml keys.yaml base_999.yaml wide.yaml; do
-  echo "$file ($(stat -c %s $file) bytes): $(echo $file | "$build/exp_config_dump" --quiet 2>&1 | seconds) s"
-done
+cp chain_249.yaml deep_quarter.yaml && cp chain_499.yaml deep_half.yaml && cp chain_999.yaml deep_whole.yaml
+large() {  # what, files' stem, ending
+  local line="$1:" part
+  for part in quarter half whole; do
+    line+=" $(best 3 "$build/exp" config "$2_$part.$3" --hash | cut -d' ' -f2) s ($part)"
+  done
+  echo "$line"
+}
+large "10 MB of YAML" bytes yaml
+large "100,000 keys of YAML" keys yaml
+large "100,000 keys of Python" keys py
+large "1,000 bases below each other" deep yaml
+large "1,000 bases beside each other" wide yaml

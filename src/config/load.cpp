@@ -71,14 +71,25 @@ Node Loader::File(const fs::path& path, const Origin& from) {
   if (open_set_.count(id) > 0 || open_.size() > kMaxChain) Cycle(id, from);
   auto done = done_.find(id);
   if (done != done_.end()) return done->second;
-  std::string text = ReadFile(path);
-  result_.sources.push_back({path.string(), text});
+  // What only one file inherits from isn't kept: its dicts are then merged into, not copied, and a
+  // chain of bases takes time in proportion to its length.
+  auto [seen, first] = seen_.emplace(id, result_.sources.size());
+  if (first) result_.sources.push_back({path.string(), ReadFile(path)});
+  const std::string text = result_.sources[seen->second].content;
+  const size_t warnings = result_.warnings.size();
+  const size_t dropped = result_.dropped.size();
   open_.push_back(id);
   open_set_.insert(id);
   Node node = path.extension() == ".py" ? Python(text, path) : WithBases(Parse(text, path), path);
   open_set_.erase(id);
   open_.pop_back();
-  done_[id] = node;
+  if (!first) {
+    done_[id] = node;
+    result_.warnings.erase(result_.warnings.begin() + static_cast<long>(warnings),
+                           result_.warnings.end());
+    result_.dropped.erase(result_.dropped.begin() + static_cast<long>(dropped),
+                          result_.dropped.end());
+  }
   return node;
 }
 
@@ -201,7 +212,11 @@ Node Loader::MmBases(const Node& bases, const fs::path& path) {
     std::string scope;
     Node loaded = File(BasePath(base, path, &scope), base.origin());
     if (!scope.empty()) SetScope(loaded, scope);
-    AddBase(merged, loaded);
+    if (merged.size() == 0) {
+      merged = std::move(loaded);
+    } else {
+      AddBase(merged, loaded);
+    }
   }
   return merged;
 }

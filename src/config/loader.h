@@ -44,8 +44,9 @@ class Loader {
   const LoadOptions& options_;
   Resolved& result_;
   std::unordered_map<std::string, Node>
-      done_;                       // by canonical path: a base of several files is read once
-  std::vector<std::string> open_;  // files being read, outermost first
+      done_;  // by canonical path: a base of several files is resolved twice at most
+  std::unordered_map<std::string, size_t> seen_;  // by canonical path: its place in the sources
+  std::vector<std::string> open_;                 // files being read, outermost first
   std::unordered_set<std::string> open_set_;
   std::unordered_map<std::string, std::unique_ptr<PythonFile>>
       modules_;  // of new-style Python, by path

@@ -14,12 +14,6 @@ constexpr int kMaxDepth = 500;  // of the tree; a sum of 400 parts is that deep
 
 }  // namespace
 
-bool ExpressionParser::Is(std::string_view text) const {
-  const Token& token = Peek();
-  return (token.kind == TokenKind::kOperator || token.kind == TokenKind::kName) &&
-         token.text == text;
-}
-
 bool ExpressionParser::Take(std::string_view text) {
   if (!Is(text)) return false;
   ++at_;
@@ -36,7 +30,8 @@ bool ExpressionParser::IsKeyword(std::string_view name) {
       "def",    "del",  "elif",   "else",   "except", "finally", "for",      "from",
       "global", "if",   "import", "in",     "is",     "lambda",  "nonlocal", "not",
       "or",     "pass", "raise",  "return", "try",    "while",   "with",     "yield"};
-  return std::find(std::begin(kKeywords), std::end(kKeywords), name) != std::end(kKeywords);
+  const bool may_be = name.size() >= 2 && name.size() <= 8 && name[0] >= 'a' && name[0] <= 'y';
+  return may_be && std::binary_search(std::begin(kKeywords), std::end(kKeywords), name);
 }
 
 std::string ExpressionParser::Name(const char* what) {
@@ -230,22 +225,46 @@ AstPtr ExpressionParser::Comparison() {
   return compare != nullptr ? std::move(compare) : std::move(first);
 }
 
+// How tightly a binary operator binds, from 1; 0 for what isn't one.
+int ExpressionParser::Precedence() const {
+  if (Peek().kind != TokenKind::kOperator) return 0;
+  const std::string& op = Peek().text;
+  const bool single = op.size() == 1;
+  switch (op[0]) {
+    case '|':
+      return single ? 1 : 0;
+    case '^':
+      return single ? 2 : 0;
+    case '&':
+      return single ? 3 : 0;
+    case '<':
+    case '>':
+      return op == "<<" || op == ">>" ? 4 : 0;
+    case '+':
+    case '-':
+      return single ? 5 : 0;
+    case '*':
+    case '%':
+    case '@':
+      return single ? 6 : 0;
+    case '/':
+      return single || op == "//" ? 6 : 0;
+    default:
+      return 0;
+  }
+}
+
+// Operators that bind tighter than `level`, by precedence climbing.
 AstPtr ExpressionParser::Binary(int level) {
-  static const std::vector<std::string_view> kLevels[] = {
-      {"|"}, {"^"}, {"&"}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "//", "%", "@"}};
-  if (level == static_cast<int>(std::size(kLevels))) return Unary();
-  AstPtr left = Binary(level + 1);
-  while (true) {
-    bool found = false;
-    for (std::string_view op : kLevels[level])
-      found = found || (Peek().kind == TokenKind::kOperator && Is(op));
-    if (!found) return left;
+  AstPtr left = Unary();
+  for (int binds = Precedence(); binds > level; binds = Precedence()) {
     AstPtr node = NewAt(AstKind::kBinary, *left);
     node->text = tokens_[at_++].text;
     Add(*node, std::move(left));
-    Add(*node, Binary(level + 1));
+    Add(*node, Binary(binds));
     left = std::move(node);
   }
+  return left;
 }
 
 AstPtr ExpressionParser::Unary() {

@@ -162,8 +162,11 @@ class Lexer {
       Advance(length);
       return;
     }
+    // Most are brackets and commas: only a few characters begin or end a longer one.
+    const bool single = std::string_view("=*/<>.:-").find(Peek(1)) == std::string_view::npos;
     for (std::string_view op : kOperators) {
-      if (text_.substr(at_, op.size()) != op) continue;
+      if (op.size() > 1 && single) continue;
+      if (op[0] != c || text_.substr(at_, op.size()) != op) continue;
       Brackets(op[0]);
       Add(TokenKind::kOperator, std::string(op));
       Advance(op.size());

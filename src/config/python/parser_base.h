@@ -26,7 +26,12 @@ class ExpressionParser {
   const Token& Peek(size_t ahead = 0) const {
     return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
   }
-  bool Is(std::string_view text) const;  // an operator or keyword
+  // An operator or keyword. Asked several times a token: the first letter decides nearly always.
+  bool Is(std::string_view text) const {
+    const Token& token = Peek();
+    return (token.kind == TokenKind::kOperator || token.kind == TokenKind::kName) &&
+           token.text[0] == text[0] && token.text == text;
+  }
   bool Take(std::string_view text);
   void Expect(std::string_view text, const char* after);
   std::string Name(const char* what);
@@ -61,6 +66,7 @@ class ExpressionParser {
   AstPtr And();
   AstPtr Not();
   AstPtr Comparison();
+  int Precedence() const;
   AstPtr Binary(int level);
   AstPtr Unary();
   AstPtr Power();

@@ -110,7 +110,10 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::detail::exception& error) override {
     std::string what = error.what();
+    if (what.find("number overflow") != std::string::npos)
+      Fail("a number doesn't fit into 64 bits");
     size_t colon = what.rfind("; ");
+    if (colon != std::string::npos) what.resize(std::min(what.size(), colon + 200));
     Origin here{source_, tracker_.line, std::max(1, tracker_.column)};
     throw UsageError(
         {.what = "not valid JSON: " + (colon == std::string::npos ? what : what.substr(colon + 2)),

@@ -271,12 +271,19 @@ bool Equal(const Node& a, const Node& b) {
   return false;
 }
 
+namespace {
+
+constexpr size_t kMostKeys = 200;
+
+}  // namespace
+
 std::vector<std::string> SplitPath(std::string_view path, const std::string& where) {
   std::vector<std::string> keys;
   if (path.empty()) return keys;
   auto bad = [&](const std::string& what) {
     return UsageError(
-        {.what = what + " in the key `" + std::string(path) + "`",
+        {.what = what + " in the key `" + std::string(path.substr(0, 200)) +
+                 (path.size() > 200 ? "...`" : "`"),
          .where = where,
          .expected = "names joined by dots, such as optimizer.lr or a.0.\"key.with.dots\""});
   };
@@ -296,6 +303,8 @@ std::vector<std::string> SplitPath(std::string_view path, const std::string& whe
       if (key.empty()) throw bad("a name is empty");
     }
     keys.push_back(std::move(key));
+    // Trees are no deeper than 100; joining the names again and again is quadratic.
+    if (keys.size() > kMostKeys) throw bad("more than 200 names");
   }
   return keys;
 }

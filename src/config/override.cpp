@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <unordered_map>
 
 #include "exp/base/error.h"
 #include "exp/config/canonical.h"
@@ -29,6 +31,15 @@ size_t KeyEnd(std::string_view text) {
   return std::string_view::npos;
 }
 
+// An override in a message.
+std::string Cut(const std::string& text) {
+  constexpr size_t kMost = 200;
+  size_t end = std::min(kMost, text.size());
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+    --end;
+  return end == text.size() ? text : text.substr(0, end) + "...";
+}
+
 void SetOrigins(Node& node, const Origin& origin) {
   node.set_origin(origin);
   if (node.IsList()) {
@@ -51,7 +62,7 @@ class Applier {
     if (changed_ == 0 && warnings_ != nullptr) {
       warnings_->push_back({"override-no-change",
                             fmt::format("`{}` changes nothing: the value is {} already",
-                                        change_.text, Brief(change_.value)),
+                                        Cut(change_.text), Brief(change_.value)),
                             change_.origin.Text()});
     }
   }
@@ -59,7 +70,7 @@ class Applier {
  private:
   [[noreturn]] void Fail(const std::string& what, const std::string& expected,
                          const std::string& next) const {
-    throw UsageError({.what = fmt::format("{} (in `{}`)", what, change_.text),
+    throw UsageError({.what = fmt::format("{} (in `{}`)", what, Cut(change_.text)),
                       .where = change_.origin.Text(),
                       .expected = expected,
                       .next = next});
@@ -225,7 +236,7 @@ class Applier {
     if (near.empty()) Elsewhere(root_, "", key, near);
     std::string next = DidYouMean(near);
     if (change_.kind == OverrideKind::kSet) {
-      next += std::string(next.empty() ? "" : " ") + "To add a new key write +" + change_.text;
+      next += std::string(next.empty() ? "" : " ") + "To add a new key write +" + Cut(change_.text);
     }
     Fail(fmt::format("nothing knows the key `{}`", JoinPath(parent, key)),
          parent.empty() ? "a key of the config" : "a key of `" + parent + "`", next);
@@ -301,21 +312,30 @@ void Apply(const Override& change, Node& root, const LoadOptions& options,
 
 void NoteOverridden(const std::vector<Override>& changes, std::vector<Notice>* warnings) {
   if (warnings == nullptr) return;
-  for (size_t i = 0; i < changes.size(); ++i) {
-    for (size_t j = i + 1; j < changes.size(); ++j) {
-      const Override& late = changes[j];
-      bool covers = late.keys.size() <= changes[i].keys.size() &&
-                    std::equal(late.keys.begin(), late.keys.end(), changes[i].keys.begin());
-      bool replaces = late.kind == OverrideKind::kDelete ||
-                      (late.kind == OverrideKind::kSet && !late.value.IsDict());
-      if (!covers || !replaces) continue;
-      warnings->push_back({"override-overridden",
-                           fmt::format("`{}` has no effect: {} sets `{}` again", changes[i].text,
-                                       late.origin.Text(), late.path),
-                           changes[i].origin.Text()});
-      break;
+  // From the last to the first: the earliest later change that replaces each path.
+  std::unordered_map<std::string, size_t> replaced;
+  std::vector<Notice> found;
+  for (size_t i = changes.size(); i > 0; --i) {
+    const Override& change = changes[i - 1];
+    size_t by = changes.size();
+    std::string path;
+    for (const std::string& key : change.keys) {
+      path = JoinPath(path, key);
+      auto it = replaced.find(path);
+      if (it != replaced.end()) by = std::min(by, it->second);
     }
+    if (by < changes.size()) {
+      found.push_back({"override-overridden",
+                       fmt::format("`{}` has no effect: {} sets `{}` again", Cut(change.text),
+                                   changes[by].origin.Text(), changes[by].path),
+                       change.origin.Text()});
+    }
+    if (change.kind == OverrideKind::kDelete ||
+        (change.kind == OverrideKind::kSet && !change.value.IsDict()))
+      replaced[change.path] = i - 1;
   }
+  std::reverse(found.begin(), found.end());
+  for (Notice& notice : found) warnings->push_back(std::move(notice));
 }
 
 void ApplyOverrides(Node& root, const std::vector<std::string>& overrides,

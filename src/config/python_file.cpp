@@ -95,6 +95,13 @@ class NewStyle {
       throw UsageError(
           {.what = "the config imports itself:" + chain + "\n    " + name, .where = open_.back()});
     }
+    // A file is run anew for each import, as in mmengine, so that its values aren't shared; files
+    // that import each other twice would double that with each level.
+    constexpr int kMostRuns = 2000;
+    if (++runs_ > kMostRuns)
+      throw UsageError({.what = "the config's files are imported more than 2,000 times",
+                        .where = name,
+                        .next = "import each base once"});
     open_.push_back(name);
     python::Evaluator evaluator(arena_, budget_, file.source());
     evaluator.SetLazyImports(true);
@@ -117,6 +124,7 @@ class NewStyle {
   const PythonFile::Finder& find_;
   python::Arena arena_;
   python::Budget budget_;
+  int runs_ = 0;
   std::vector<std::string> open_;
 };
 

@@ -8,6 +8,8 @@ namespace {
 
 constexpr size_t kLongestName = 64;  // the distance is quadratic in it
 
+constexpr size_t kMostCandidates = 20'000;
+
 // Optimal string alignment distance, case counts as half an edit (so everything is doubled).
 size_t Distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
@@ -33,12 +35,16 @@ std::vector<std::string> Nearest(std::string_view name, const std::vector<std::s
                                  size_t limit) {
   std::vector<std::pair<size_t, std::string>> near;
   if (name.size() > kLongestName) return {};
+  size_t compared = 0;
   size_t farthest = 2 * (name.size() / 3 + 1);
   for (const std::string& candidate : candidates) {
-    if (candidate.size() > kLongestName) continue;
-    size_t distance = Distance(name, candidate);
+    if (candidate.size() > kLongestName || ++compared > kMostCandidates) continue;
     // `lr` for `learning_rate`-like cases are not edits; a name inside the other is near too.
     bool inside = name.size() > 3 && candidate.find(name) != std::string::npos;
+    size_t longer = std::max(name.size(), candidate.size());
+    size_t added = longer - std::min(name.size(), candidate.size());
+    if (2 * added > farthest && !inside) continue;
+    size_t distance = Distance(name, candidate);
     if (distance <= farthest || inside)
       near.emplace_back(inside ? std::min(distance, farthest) : distance, candidate);
   }

@@ -180,6 +180,7 @@ Value Evaluator::Sorted(const Ast& at, std::vector<Value> items, Arguments& argu
     return reverse ? order > 0 : order < 0;
   });
   std::vector<Value> sorted;
+  sorted.reserve(keyed.size());
   for (auto& [measure, item] : keyed) sorted.push_back(std::move(item));
   return arena_.List(std::move(sorted));
 }
@@ -244,12 +245,14 @@ Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& argu
   if (name == "print") return Value::None();
   if (name == "zip") {
     std::vector<std::vector<Value>> columns;
+    columns.reserve(given.size());
     for (const Value& value : given) columns.push_back(Iterate(at, value));
     std::vector<Value> rows;
     size_t count = columns.empty() ? 0 : SIZE_MAX;
     for (const auto& column : columns) count = std::min(count, column.size());
     for (size_t i = 0; i < count; ++i) {
       std::vector<Value> row;
+      row.reserve(columns.size());
       for (const auto& column : columns) row.push_back(column[i]);
       rows.push_back(arena_.List(std::move(row), Type::kTuple));
     }

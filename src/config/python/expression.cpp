@@ -196,33 +196,30 @@ AstPtr ExpressionParser::Not() {
   return node;
 }
 
+// The operator of a comparison that stands here, taken; "" when there is none.
+std::string ExpressionParser::Comparator() {
+  if (Is("not") && Peek(1).text == "in") {
+    at_ += 2;
+    return "not in";
+  }
+  if (Take("is")) return Take("not") ? "is not" : "is";
+  for (std::string_view candidate : {"<", ">", "==", ">=", "<=", "!=", "in"}) {
+    if (Take(candidate)) return std::string(candidate);
+  }
+  return "";
+}
+
 AstPtr ExpressionParser::Comparison() {
   AstPtr first = Binary(0);
-  AstPtr compare;
-  while (true) {
-    std::string op;
-    if (Is("not") && Peek(1).text == "in") {
-      op = "not in";
-      at_ += 2;
-    } else if (Is("is")) {
-      op = "is";
-      ++at_;
-      if (Take("not")) op = "is not";
-    } else {
-      for (std::string_view candidate : {"<", ">", "==", ">=", "<=", "!=", "in"}) {
-        if (Is(candidate)) op = candidate;
-      }
-      if (op.empty()) break;
-      ++at_;
-    }
-    if (compare == nullptr) {
-      compare = NewAt(AstKind::kCompare, *first);
-      Add(*compare, std::move(first));
-    }
+  std::string op = Comparator();
+  if (op.empty()) return first;
+  AstPtr compare = NewAt(AstKind::kCompare, *first);
+  Add(*compare, std::move(first));
+  for (; !op.empty(); op = Comparator()) {
     compare->names.push_back(op);
     Add(*compare, Binary(0));
   }
-  return compare != nullptr ? std::move(compare) : std::move(first);
+  return compare;
 }
 
 // How tightly a binary operator binds, from 1; 0 for what isn't one.

@@ -66,6 +66,7 @@ class ExpressionParser {
   AstPtr And();
   AstPtr Not();
   AstPtr Comparison();
+  std::string Comparator();
   int Precedence() const;
   AstPtr Binary(int level);
   AstPtr Unary();

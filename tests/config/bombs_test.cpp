@@ -1,0 +1,145 @@
+// Inputs made to exhaust time, memory or stack end in an error, or in a result, within seconds.
+#include <ctime>
+
+#include "catch.h"
+#include "exp/base/error.h"
+#include "exp/config/canonical.h"
+#include "exp/config/load.h"
+#include "src/config/json.h"
+#include "src/config/toml.h"
+#include "src/config/yaml.h"
+#include "tests/config/folder.h"
+
+using namespace xp::config;
+using xp::config::test::Folder;
+
+namespace {
+
+// Of the processor, generous for sanitizers: what these tests guard against takes minutes or years.
+constexpr double kSeconds = 60;
+
+template <typename Work>
+std::string Message(Work work) {
+  const std::clock_t start = std::clock();
+  std::string message;
+  try {
+    work();
+  } catch (const xp::Error& error) {
+    message = error.what();
+  }
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < kSeconds);
+  CHECK(message.size() < 10'000);
+  return message.substr(0, 10'000);
+}
+
+std::string Loading(const std::string& path, const std::vector<std::string>& set = {}) {
+  return Message([&] { Load(path, set); });
+}
+
+std::string Times(const std::string& text, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += text;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("chains of bases: long ones load, endless ones are refused") {
+  Folder folder;
+  std::string last;
+  for (int i = 0; i < 2500; ++i) {
+    last = folder.Write("c" + std::to_string(i) + ".yaml",
+                        (i == 0 ? std::string() : "_base_: c" + std::to_string(i - 1) + ".yaml\n") +
+                            "k" + std::to_string(i) + ": 1\nshared: {n" + std::to_string(i) +
+                            ": 1}\n");
+  }
+  CHECK_THAT(Loading(last), ContainsSubstring("inherit from each other"));
+  CHECK(Loading(folder / "c1000.yaml").empty());
+}
+
+TEST_CASE("stacked diamonds are resolved once a file, not once a way") {
+  Folder folder;
+  folder.Write("a40.yaml", "k: 1\n");
+  folder.Write("b40.yaml", "k: 1\n");
+  folder.Write("m40.py", "k = 1\n");
+  for (int i = 39; i >= 0; --i) {
+    std::string next = std::to_string(i + 1);
+    std::string bases = "_base_: [a" + next + ".yaml, b" + next + ".yaml]\n";
+    folder.Write("a" + std::to_string(i) + ".yaml", bases);
+    folder.Write("b" + std::to_string(i) + ".yaml", bases);
+    folder.Write("m" + std::to_string(i) + ".py",
+                 "from mmengine.config import read_base\nwith read_base():\n    from .m" + next +
+                     " import *\n    from .m" + next + " import k\n");
+  }
+  CHECK(CanonicalJson(Load(folder / "a0.yaml").root) == R"({"k":1})");
+  CHECK_THAT(Loading(folder / "m0.py"), ContainsSubstring("2,000 times"));
+}
+
+TEST_CASE("nesting is bounded in every language") {
+  CHECK_THAT(Message([] { ParseJson(std::string(1'000'000, '['), "t.json"); }),
+             ContainsSubstring("levels"));
+  CHECK_FALSE(Message([] { ParseToml("a = " + std::string(1'000'000, '['), "t.toml"); }).empty());
+  CHECK_FALSE(Message([] { ParseToml("a = " + Times("{a = ", 100'000) + "1", "t.toml"); }).empty());
+  CHECK_FALSE(Message([] { ParseYaml(Times("- ", 100'000), "t.yaml"); }).empty());
+  CHECK_FALSE(Message([] { ParseYaml(Times("? ", 100'000), "t.yaml"); }).empty());
+  CHECK_FALSE(Message([] { ParseYaml(Times("a: {", 100'000), "t.yaml"); }).empty());
+  CHECK_FALSE(
+      Message([] { LoadText("a: 1\n", "t.yaml", {"a=" + std::string(1'000'000, '{')}); }).empty());
+  CHECK_FALSE(Message([] {
+                LoadText("a: 1\n", "t.yaml", {"+" + Times("a.", 1'000'000) + "a=1"});
+              }).empty());
+  // Below the limits things load.
+  std::string deep = "v: " + Times("[", 90) + "1" + Times("]", 90);
+  CHECK(Message([&] { LoadText(deep, "t.yaml"); }).empty());
+}
+
+TEST_CASE("giant numbers are errors or what IEEE 754 makes of them") {
+  const std::string digits(1'000'000, '9');
+  for (const std::string& text : {digits, "0x" + std::string(1'000'000, 'f'), "-" + digits})
+    CHECK_THAT(Message([&] { ParseYaml("a: " + text, "t.yaml"); }), ContainsSubstring("64 bits"));
+  CHECK_THAT(Message([&] { ParseJson("{\"a\": " + digits + "}", "t.json"); }),
+             ContainsSubstring("64 bits"));
+  CHECK_FALSE(Message([&] { ParseToml("a = " + digits, "t.toml"); }).empty());
+  CHECK_THAT(Message([&] { LoadText("a: 1\n", "t.yaml", {"a=" + digits}); }),
+             ContainsSubstring("64 bits"));
+  CHECK(CanonicalJson(ParseYaml("[1e999999999, -1e999999999, 1e-999999999]", "t.yaml")) ==
+        R"([{"!!float":".inf"},{"!!float":"-.inf"},0.0])");
+  Folder folder;
+  CHECK_THAT(Loading(folder.Write("a.py", "x = " + digits + "\n")), ContainsSubstring("64 bits"));
+  CHECK_FALSE(Loading(folder.Write("b.py", "x = 10 ** 10 ** 10\n")).empty());
+  CHECK_FALSE(Loading(folder.Write("c.py", "x = int('9' * 100000)\n")).empty());
+}
+
+TEST_CASE("bytes that aren't UTF-8 are refused wherever they come from") {
+  Folder folder;
+  const std::string bad = "x\xff\xfe\xc3(";
+  for (const char* name : {"a.yaml", "a.json", "a.toml", "a.py"}) {
+    CHECK_THAT(Loading(folder.Write(name, "a = '" + bad + "'\n")), ContainsSubstring("UTF-8"));
+  }
+  CHECK_THAT(Message([&] { LoadText("a: 1\n", "t.yaml", {"a=" + bad}); }),
+             ContainsSubstring("UTF-8"));
+  std::string file = folder.Write("set.txt", "a=" + bad + "\n");
+  CHECK_THAT(Message([&] { OverridesFromFiles({file}); }), ContainsSubstring("UTF-8"));
+  CHECK_THAT(Message([] { ParseYaml("a: \xed\xa0\x80", "t.yaml"); }),  // a surrogate
+             ContainsSubstring("UTF-8"));
+  CHECK_THAT(Message([] { ParseYaml("a: \xf4\x90\x80\x80", "t.yaml"); }),  // beyond U+10FFFF
+             ContainsSubstring("UTF-8"));
+}
+
+TEST_CASE("much of everything takes time in proportion") {
+  Folder folder;
+  folder.Write("base.json", "{\"k\": 1}");
+  std::string line = "{\"_base_\": \"base.json\", \"a\": [";
+  for (int i = 0; i < 100'000; ++i) line += "{{_base_.k}}, ";
+  CHECK(Loading(folder.Write("marks.json", line + "1]}")).empty());  // one line of 1.4 MB
+  std::vector<std::string> set;
+  for (int i = 0; i < 50'000; ++i) set.push_back("k=" + std::to_string(i));
+  CHECK(Message([&] { LoadText("k: -1\n", "t.yaml", set); }).empty());
+  std::string keys;
+  for (int i = 0; i < 100'000; ++i) keys += "some_rather_long_name_" + std::to_string(i) + ": 1\n";
+  CHECK_THAT(Message([&] { LoadText(keys, "t.yaml", {"some_rather_long_nam_77=1"}); }),
+             ContainsSubstring("did you mean"));
+  std::string anchors = "a: &a {x: 1}\n";
+  for (int i = 0; i < 50'000; ++i) anchors += "k" + std::to_string(i) + ": {<<: *a, y: 2}\n";
+  CHECK(Message([&] { ParseYaml(anchors, "t.yaml"); }).empty());
+}

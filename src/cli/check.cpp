@@ -9,6 +9,7 @@
 #include "exp/config/check.h"
 #include "exp/config/reader.h"
 #include "exp/data/coco.h"
+#include "exp/data/image_list.h"
 #include "exp/models/model.h"
 #include "src/cli/command.h"
 
@@ -27,6 +28,10 @@ struct Options {
 std::optional<config::DataFacts> ReadFacts(const std::string& path,
                                            const std::vector<std::string>& classes) {
   std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    data::ImageList list = data::ListImageFolder(path, classes);
+    return config::DataFacts{list.classes, static_cast<int64_t>(list.files.size())};
+  }
   if (!path.ends_with(".json") || !std::filesystem::exists(path, error)) return std::nullopt;
   data::CocoOptions options;
   options.classes = classes;

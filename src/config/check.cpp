@@ -91,7 +91,8 @@ bool IsOwnConfig(const Node& root, const std::string& path) {
         "architecture", "TrainReader", "TrainDataset", "metric"}) {  // PaddleDetection
     if (root.Has(key)) return false;
   }
-  if (root.At("data.train.pipeline") != nullptr || root.At("data.train.type") != nullptr)
+  // mmcv's data parts, and their wrappers such as RepeatDataset.
+  if (root.At("data.train.pipeline") != nullptr || root.At("data.train.dataset") != nullptr)
     return false;
   // A part of somebody's Python config says too little to be held against exp's schema.
   return std::filesystem::path(path).extension() != ".py" ||
@@ -119,11 +120,19 @@ std::string Checker::Text(const char* at) const {
   return node != nullptr && node->IsString() ? node->AsString() : "";
 }
 
-std::optional<DataFacts> Checker::Facts(const char* at) {
-  const std::string file = Text(at);
+std::optional<DataFacts> Checker::Facts(const std::string& part) {
+  std::string at = part + ".ann_file";
+  std::string file = Text(at.c_str());
+  if (file.empty() && Text((part + ".type").c_str()) == "ImageFolder") {
+    at = part + ".img_prefix";
+    file = Text(at.c_str());
+  }
   if (!options.facts || file.empty()) return std::nullopt;
+  auto known = facts_of.find(file);
+  if (known != facts_of.end()) return known->second;
+  std::optional<DataFacts>& facts = facts_of[file];
   try {
-    return options.facts(file, {});
+    return facts = options.facts(file, {});
   } catch (const Error& error) {
     Add("classes", Level::kError, at, error.text().what, error.text().next);
     return std::nullopt;
@@ -133,7 +142,7 @@ std::optional<DataFacts> Checker::Facts(const char* at) {
 const DataFacts* Checker::TrainFacts() {
   if (!looked_for_facts) {
     looked_for_facts = true;
-    train_facts = Facts("data.train.ann_file");
+    train_facts = Facts("data.train");
   }
   return train_facts ? &*train_facts : nullptr;
 }

@@ -80,23 +80,21 @@ void Classes(Checker& checker) {
   for (const std::string& name : names) {
     if (Holds(facts->classes, name)) continue;
     checker.Add("classes", Level::kError, at,
-                fmt::format("the class `{}` isn't in the annotation file, which has: {}", name,
+                fmt::format("the class `{}` isn't in the data, which has: {}", name,
                             fmt::join(facts->classes, ", ")));
   }
   CompareHeads(checker, given != nullptr ? names : facts->classes,
-               given != nullptr ? fmt::format("`{}`", at) : "the annotation file");
+               given != nullptr ? fmt::format("`{}`", at) : "the data");
 }
 
 // The validation's classes are the training's, under the same names.
 void ValidationClasses(Checker& checker) {
   const DataFacts* train = checker.TrainFacts();
-  const std::string train_file = checker.Text("data.train.ann_file");
   if (train == nullptr || checker.root.At("data.train.classes") != nullptr) return;
   for (const char* part : {"data.val", "data.test"}) {
-    const std::string at = std::string(part) + ".ann_file";
-    const std::string file = checker.Text(at.c_str());
-    if (file.empty() || file == train_file) continue;
-    std::optional<DataFacts> facts = checker.Facts(at.c_str());
+    std::string at = std::string(part) + ".ann_file";
+    if (checker.root.At(at) == nullptr) at = std::string(part) + ".img_prefix";
+    std::optional<DataFacts> facts = checker.Facts(part);
     if (!facts || facts->classes.empty()) continue;
     std::vector<std::string> other;
     for (const std::string& name : facts->classes) {
@@ -106,7 +104,7 @@ void ValidationClasses(Checker& checker) {
     checker.Add("classes", Level::kError, at,
                 fmt::format("it has classes that training never sees: {} (training has {})",
                             fmt::join(other, ", "), fmt::join(train->classes, ", ")),
-                "use annotation files with the same categories");
+                "train and validate with the same classes");
   }
 }
 

@@ -2,6 +2,7 @@
 // check_lr.cpp, check_schedule.cpp, check_data.cpp.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct Checker {
   std::vector<Finding> findings;
   bool looked_for_facts = false;
   std::optional<DataFacts> train_facts;
+  std::map<std::string, std::optional<DataFacts>> facts_of;  // files that were read
 
   void Add(const char* rule, Level level, const std::string& at, const std::string& message,
            const std::string& next = {});
@@ -26,9 +28,10 @@ struct Checker {
   int64_t Int(const char* at, int64_t fallback) const;
   bool Flag(const char* at) const;  // a true
   std::string Text(const char* at) const;
-  // What the annotation file named at a path says; a finding and nothing when it can't be read.
-  std::optional<DataFacts> Facts(const char* at);
-  // The same of data.train.ann_file, read once; nullptr when it isn't there.
+  // What the annotations of "data.train" say, or its folder of classes; a finding and nothing when
+  // they can't be read.
+  std::optional<DataFacts> Facts(const std::string& part);
+  // The same of data.train, read once; nullptr when it isn't there.
   const DataFacts* TrainFacts();
   // mmengine's param_scheduler, one or a list, with their paths.
   std::vector<std::pair<std::string, const Node*>> Schedulers() const;

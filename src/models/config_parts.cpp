@@ -37,9 +37,9 @@ namespace {
 
 graph::NormMode ReadNorm(const Reader& backbone) {
   std::string type = backbone.Choice("norm_cfg.type", {"BN", "SyncBN", "FrozenBN"}, "BN");
-  if (type == "FrozenBN") return graph::NormMode::kFrozen;
   bool eval = backbone.Bool("norm_eval", false);
   bool grad = backbone.Bool("norm_cfg.requires_grad", true);
+  if (type == "FrozenBN") return graph::NormMode::kFrozen;
   if (!eval) return graph::NormMode::kTrain;
   return grad ? graph::NormMode::kEval : graph::NormMode::kFrozen;
 }

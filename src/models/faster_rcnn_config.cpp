@@ -97,6 +97,7 @@ void ReadRpn(const Reader& model, FasterRcnnOptions& o) {
     ReadMatcher(model.Child("train_cfg.rpn.assigner"), o.rpn_targets.matcher);
   if (model.Has("train_cfg.rpn.sampler")) {
     Reader sampler = model.Child("train_cfg.rpn.sampler");
+    sampler.Choice("type", {"RandomSampler"}, "RandomSampler");
     o.rpn_targets.samples = ReadPositive(sampler, "num", 256);
     o.rpn_targets.positive_fraction = ReadFloat(sampler, "pos_fraction", 0.5);
   }
@@ -134,6 +135,7 @@ void ReadRoiHead(const Reader& model, FasterRcnnOptions& o) {
     ReadMatcher(model.Child("train_cfg.rcnn.assigner"), o.roi_targets.matcher);
   if (model.Has("train_cfg.rcnn.sampler")) {
     Reader sampler = model.Child("train_cfg.rcnn.sampler");
+    sampler.Choice("type", {"RandomSampler"}, "RandomSampler");
     o.roi_targets.samples = ReadPositive(sampler, "num", 512);
     o.roi_targets.positive_fraction = ReadFloat(sampler, "pos_fraction", 0.25);
     o.roi_targets.add_ground_truth = sampler.Bool("add_gt_as_proposals", true);

@@ -183,6 +183,8 @@ TEST_CASE("whose config it is") {
   CHECK_FALSE(own("model: {type: FasterRCNN}\n", "a.py"));
   CHECK_FALSE(own("model: {}\ntrain_dataloader: {}\n", "a.yaml"));
   CHECK_FALSE(own("model: {}\ndata: {train: {type: CocoDataset, pipeline: []}}\n", "a.py"));
+  CHECK(own("model: {}\ndata: {train: {type: ImageFolder}}\n", "a.yaml"));
+  CHECK_FALSE(own("model: {}\ndata: {train: {type: RepeatDataset, dataset: {}}}\n", "a.py"));
   CHECK_FALSE(own("MODEL: {}\n", "a.yaml"));
   CHECK_FALSE(own("architecture: YOLOv3\n", "a.yml"));
 }

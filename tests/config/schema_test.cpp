@@ -1,5 +1,10 @@
 #include "exp/config/schema.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
 #include "catch.h"
 #include "exp/base/error.h"
 #include "exp/config/canonical.h"
@@ -10,7 +15,30 @@ using namespace xp::config;
 
 namespace {
 
-const char* const kConfigs[] = {"faster_rcnn", "quickstart", "faster_rcnn_bccd"};
+// The names of all that is in configs/.
+std::vector<std::string> Configs() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(EXP_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+  }
+  REQUIRE(names.size() > 15);
+  return names;
+}
+
+// Calls `visit` with each property of the schema and its path.
+void Properties(const nlohmann::json& schema, const std::string& path,
+                const std::function<void(const std::string&, const nlohmann::json&)>& visit) {
+  if (schema.contains("properties")) {
+    for (const auto& [name, property] : schema["properties"].items()) {
+      visit(path + "." + name, property);
+      Properties(property, path + "." + name, visit);
+    }
+  }
+  for (const char* group : {"anyOf", "oneOf", "allOf"}) {
+    if (!schema.contains(group)) continue;
+    for (const auto& choice : schema[group]) Properties(choice, path, visit);
+  }
+}
 
 std::string Path(const std::string& name) {
   return std::string(EXP_SOURCE_DIR) + "/configs/" + name + ".yaml";
@@ -19,7 +47,7 @@ std::string Path(const std::string& name) {
 }  // namespace
 
 TEST_CASE("the shipped configs are valid and keep their identity when printed") {
-  for (const char* name : kConfigs) {
+  for (const std::string& name : Configs()) {
     CAPTURE(name);
     Resolved resolved = Load(Path(name));
     for (const Problem& problem : Validate(resolved.root))
@@ -30,6 +58,23 @@ TEST_CASE("the shipped configs are valid and keep their identity when printed") 
     CHECK(Identity(json.root) == Identity(resolved.root));
     CHECK(Identity(FromJson(CanonicalJson(resolved.root))) == Identity(resolved.root));
   }
+}
+
+TEST_CASE("every key has a description, and its default is one that the schema allows") {
+  const nlohmann::json schema = nlohmann::json::parse(SchemaText());
+  size_t count = 0;
+  auto visit = [&](const std::string& path, const nlohmann::json& property) {
+    CAPTURE(path);
+    ++count;
+    CHECK(property.contains("description"));
+    if (!property.contains("default") || !property.contains("enum")) return;
+    const auto& choices = property["enum"];
+    CHECK(std::find(choices.begin(), choices.end(), property["default"]) != choices.end());
+  };
+  Properties(schema, "", visit);
+  for (const auto& [name, definition] : schema["definitions"].items())
+    Properties(definition, "#" + name, visit);
+  CHECK(count > 150);
 }
 
 TEST_CASE("a problem names its place, what was expected and near names") {

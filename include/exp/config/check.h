@@ -23,7 +23,7 @@ struct Finding {
   std::string next;     // what to do; may be empty
 };
 
-// What an annotation file says.
+// What an annotation file, or a folder of a class each, says.
 struct DataFacts {
   std::vector<std::string> classes;  // in label order
   int64_t images = 0;
@@ -32,7 +32,8 @@ struct DataFacts {
 struct CheckOptions {
   int64_t devices = 1;
   bool devices_given = false;  // otherwise mmengine's configs take the number from their name
-  // Reads an annotation file; nullopt when it isn't there. Without it, classes aren't compared.
+  // Reads an annotation file or folder; nullopt when it isn't there. Without it, classes aren't
+  // compared.
   std::function<std::optional<DataFacts>(const std::string& ann_file,
                                          const std::vector<std::string>& classes)>
       facts;

@@ -36,3 +36,7 @@ rm -f "$build-asan.log"
 echo "== tests of what users feed in, sanitized"
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
 ctest --test-dir "$build-asan" --output-on-failure -j "$jobs" --no-tests=error -L sanitized
+
+echo "== parsers of configs, fuzzed for ten seconds each where clang has libFuzzer"
+unset ASAN_OPTIONS UBSAN_OPTIONS
+EXP_FUZZ_BUILD="$build-fuzz" tests/fuzz/run.sh 10

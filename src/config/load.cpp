@@ -104,7 +104,7 @@ Node Loader::Parse(const std::string& text, const fs::path& path) {
   if (ending == ".json") {
     node = ParseJson(SubstituteFile(text, path), path.string());
   } else if (ending == ".toml") {
-    node = ParseToml(text, path.string());
+    node = ParseToml(SubstituteFile(text, path), path.string());
   } else if (ending == ".yaml" || ending == ".yml" || ending.empty()) {
     YamlOptions yaml;
     yaml.warnings = &result_.warnings;
@@ -120,6 +120,9 @@ Node Loader::Parse(const std::string& text, const fs::path& path) {
     node = Node::Dict();
     node.set_origin({InternName(path.string()), 1, 1});
   }
+  const bool marked = text.find("{{") != std::string::npos;
+  if (marked && !node.Has("_base_") && !node.Has("_BASE_"))
+    ResolveBaseMarks(node, Node::Dict());  // complains: there is no base to take from
   if (!node.IsDict()) {
     throw UsageError({.what = fmt::format("the config is {}", KindName(node.kind())),
                       .where = node.Where(),
@@ -238,6 +241,7 @@ Node Loader::WithPlainBases(Node own, const Node& bases, const fs::path& path) {
   for (const Node& base : BaseList(bases, "_BASE_")) {
     MergeInto(merged, File(BasePath(base, path, &scope), base.origin()), "", &result_.dropped);
   }
+  ResolveBaseMarks(own, merged);
   MergeInto(merged, own, "", &result_.dropped);
   return merged;
 }

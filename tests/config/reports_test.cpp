@@ -269,6 +269,35 @@ TEST_CASE("explain tells every layer, oldest first") {
   CHECK(Difference(resolved, resolved).empty());
 }
 
+TEST_CASE("placeholders work in every language, and need a base") {
+  Folder folder;
+  folder.Write("a.yaml", "root: r\nn: 5\n");
+  const std::string want = R"({"m":5,"n":5,"name":"c","p":"x/r","root":"r"})";
+  for (const auto& [file, text] : std::vector<std::pair<std::string, std::string>>{
+           {"c.yaml",
+            "_base_: a.yaml\nm: {{_base_.n}}\np: 'x/{{_base_.root}}'\nname: "
+            "{{fileBasenameNoExtension}}\n"},
+           {"c.json",
+            "{\"_base_\": \"a.yaml\", \"m\": {{_base_.n}}, \"p\": "
+            "\"x/{{_base_.root}}\", \"name\": \"{{fileBasenameNoExtension}}\"}"},
+           {"c.toml",
+            "_base_ = 'a.yaml'\nm = {{_base_.n}}\np = 'x/{{_base_.root}}'\nname = "
+            "\"{{fileBasenameNoExtension}}\"\n"},
+           {"c.yml",
+            "_BASE_: a.yaml\nm: {{_base_.n}}\np: 'x/{{_base_.root}}'\nname: "
+            "{{fileBasenameNoExtension}}\n"},
+           {"c.py",
+            "_base_ = 'a.yaml'\nm = {{_base_.n}}\np = 'x/{{_base_.root}}'\nname = "
+            "'{{fileBasenameNoExtension}}'\n"}}) {
+    CAPTURE(file);
+    CHECK(CanonicalJson(Load(folder.Write(file, text)).root) == want);
+  }
+  CHECK_THAT(Message(folder.Write("d.yaml", "a: {{_base_.n}}\n")),
+             ContainsSubstring("the bases have no key `n`"));
+  CHECK_THAT(Message(folder.Write("d.py", "a = {{_base_.n}}\n")),
+             ContainsSubstring("the bases have no key `n`"));
+}
+
 TEST_CASE("explain names a Python expression's place and what it was made from") {
   Folder folder;
   folder.Write("base.py",

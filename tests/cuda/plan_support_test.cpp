@@ -14,7 +14,7 @@
 #include "exp/models/faster_rcnn.h"
 #include "src/graph/cuda/conv_graph.h"
 #include "src/graph/cuda/conv_variants.h"
-#include "src/graph/cuda/plan_builder.h"
+#include "src/graph/cuda/plan_maker.h"
 
 namespace xp::graph::cuda {
 namespace {
@@ -152,28 +152,43 @@ TEST_CASE("SSD300's own kinds of convolution have repeatable plans") {
   CheckAll(problems, 30);
 }
 
-TEST_CASE("plans made by many threads are those that one thread makes") {
+TEST_CASE("plans made ahead by many threads are those that are made when needed") {
   if (!H200()) return;
-  ConvProblem p;
-  p.kind = ConvKind::kWeightGrad;
-  p.type = DType::kBF16;
-  p.n = 16;
-  p.h = p.w = p.p = p.q = 28;
-  p.c = p.k = 128;
-  p.r = p.s = 3;
-  p.pad = {1, 1};
-  std::string why;
-  auto alone = ConvGraph::Create(H200(), p, &why);
-  auto shared = ConvGraph::Create(H200(), p, &why);
-  std::vector<std::string> engines = alone->Engines();
-  REQUIRE(engines == shared->Engines());
-  auto plans = BuildPlans(*shared, engines, std::chrono::seconds(60), &why);
-  REQUIRE(plans.size() == engines.size());
-  for (size_t i = 0; i < engines.size(); ++i) {
-    INFO(engines[i]);
-    auto plan = alone->Build(engines[i], &why);
-    REQUIRE((plan != nullptr) == (plans[i] != nullptr));
-    if (plan) CHECK(plan->workspace_bytes() == plans[i]->workspace_bytes());
+  std::vector<PlanMaker::Request> requests;
+  for (ConvKind kind : {ConvKind::kForward, ConvKind::kDataGrad, ConvKind::kWeightGrad}) {
+    for (int64_t channels : {64, 128, 256}) {
+      ConvProblem p;
+      p.kind = kind;
+      p.type = DType::kBF16;
+      p.n = 16;
+      p.h = p.w = p.p = p.q = 28;
+      p.c = p.k = channels;
+      p.r = p.s = 3;
+      p.pad = {1, 1};
+      requests.push_back({p, ""});
+    }
+  }
+  const size_t engines = 4;
+  PlanMaker maker(H200(), engines, nullptr);
+  maker.Start(requests);
+  // In another order than announced, twice, and one that wasn't announced.
+  std::reverse(requests.begin(), requests.end());
+  requests.push_back(requests.front());
+  requests.push_back(requests.front());
+  requests.back().problem.n = 3;
+  for (const PlanMaker::Request& request : requests) {
+    INFO(request.problem.Key());
+    MadePlans ahead = maker.Take(request);
+    MadePlans alone = MakePlans(H200(), request.problem, "", engines, nullptr);
+    REQUIRE(!ahead.candidates.empty());
+    REQUIRE(ahead.candidates.size() == alone.candidates.size());
+    for (size_t i = 0; i < ahead.candidates.size(); ++i) {
+      CHECK(ahead.candidates[i].choice == alone.candidates[i].choice);
+      CHECK(ahead.candidates[i].plan->workspace_bytes() ==
+            alone.candidates[i].plan->workspace_bytes());
+    }
+    MadePlans named = maker.Take({request.problem, ahead.candidates.back().choice});
+    REQUIRE(named.candidates.size() == 1);
   }
 }
 

@@ -44,7 +44,8 @@ Dnn::Dnn(const Device& device, const CudaOptions& options, cudaStream_t stream)
       target_(ConvTarget::OfHandle(handle_.get())),
       cache_(options.plan_cache, device.name, OpenCudnn().version_text()),
       made_for_(device.name + ", cuDNN " + OpenCudnn().version_text()),
-      named_(ParseNotes(options.plans)) {
+      named_(ParseNotes(options.plans)),
+      maker_(target_, engines_tried_, stream) {
   // Engines are numbered anew in each version, and what is best depends on the device.
   auto for_what = named_.find(kMadeFor);
   if (!named_.empty() && (for_what == named_.end() || for_what->second != made_for_)) {
@@ -57,16 +58,34 @@ Dnn::Dnn(const Device& device, const CudaOptions& options, cudaStream_t stream)
 
 std::shared_ptr<ConvPlan> Dnn::Build(const ConvProblem& problem, const std::string& choice,
                                      std::string* why) {
-  size_t colon = choice.find(':');
-  for (const ConvVariant& variant : VariantsOf(problem)) {
-    if (choice.compare(0, colon, variant.name) != 0) continue;
-    std::unique_ptr<ConvGraph> graph = ConvGraph::Create(target_, variant.problem, why);
-    if (!graph) return nullptr;
-    auto plan = graph->Build(choice.substr(colon + 1), why);
-    return plan ? Complete(variant, problem, std::move(plan), stream_) : nullptr;
-  }
-  *why = "unknown variant";
+  MadePlans made = maker_.Take({problem, choice});
+  if (!made.candidates.empty()) return made.candidates[0].plan;
+  *why = made.why;
   return nullptr;
+}
+
+// From a record, else from the disk; empty when the problem is new.
+std::string Dnn::RememberedChoice(const std::string& key) const {
+  auto named = named_.find(key);
+  return named != named_.end() ? named->second : cache_.Find(key);
+}
+
+void Dnn::Announce(const std::vector<ConvProblem>& problems) {
+  std::vector<PlanMaker::Request> requests;
+  std::vector<const ConvProblem*> seen;
+  for (const auto& [key, use] : in_use_) seen.push_back(&use.problem);
+  for (const ConvProblem& problem : problems) {
+    std::string key = problem.Key();
+    if (in_use_.count(key) > 0) continue;
+    std::string choice = RememberedChoice(key);
+    auto related = [&](const ConvProblem* other) {
+      return choice.empty() ? IsNeighbour(problem, *other) : other->Key() == key;
+    };
+    if (std::any_of(seen.begin(), seen.end(), related)) continue;
+    seen.push_back(&problem);
+    requests.push_back({problem, choice});
+  }
+  maker_.Start(std::move(requests));
 }
 
 // An epoch's last, smaller batch and images that stand instead of lying make problems that differ
@@ -103,7 +122,7 @@ std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
     }
   }
   TunedPlan tuned = Borrow(problem);
-  if (!tuned.plan) tuned = TunePlan(target_, problem, engines_tried_, stream_);
+  if (!tuned.plan) tuned = FastestPlan(problem, maker_.Take({problem, ""}), stream_);
   if (!tuned.plan) {
     throw UsageError(
         {.what = fmt::format("cuDNN {} has no {}plan for a convolution: {}", version_text(),

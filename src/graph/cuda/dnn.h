@@ -12,6 +12,7 @@
 #include "src/graph/cuda/cudnn_library.h"
 #include "src/graph/cuda/kernel.h"
 #include "src/graph/cuda/plan_cache.h"
+#include "src/graph/cuda/plan_maker.h"
 #include "src/graph/cuda/plan_tuner.h"
 
 namespace xp::graph::cuda {
@@ -25,6 +26,9 @@ class Dnn {
   // when there is none. A neighbour's plan (other pixels, the rest alike) is tried before a search.
   std::shared_ptr<ConvPlan> Plan(const ConvProblem& problem);
 
+  // Says which problems will be asked for, in their order, so that their plans are made meanwhile.
+  void Announce(const std::vector<ConvProblem>& problems);
+
   std::string version_text() const { return OpenCudnn().version_text(); }
   // "device = <GPU>, cuDNN <version>", then "<problem> = <choice>", sorted, of the plans handed out
   // so far; empty when there were none.
@@ -33,6 +37,8 @@ class Dnn {
  private:
   std::shared_ptr<ConvPlan> Build(const ConvProblem& problem, const std::string& choice,
                                   std::string* why);
+  std::string RememberedChoice(const std::string& key) const;
+  TunedPlan Borrow(const ConvProblem& problem);
 
   cudaStream_t stream_;
   size_t engines_tried_;
@@ -41,7 +47,6 @@ class Dnn {
   PlanCache cache_;
   std::string made_for_;                      // "NVIDIA H200, cuDNN 9.19.0"
   std::map<std::string, std::string> named_;  // CudaOptions::plans
-  TunedPlan Borrow(const ConvProblem& problem);
 
   struct InUse {
     ConvProblem problem;
@@ -49,6 +54,7 @@ class Dnn {
     std::shared_ptr<ConvPlan> plan;
   };
   std::map<std::string, InUse> in_use_;
+  PlanMaker maker_;
 };
 
 }  // namespace xp::graph::cuda

@@ -1,4 +1,6 @@
 // Makes the kernels of convolutions and products.
+#include <vector>
+
 #include "src/graph/cuda/dnn.h"
 #include "src/graph/cuda/kernel.h"
 
@@ -33,22 +35,36 @@ class ConvKernel : public Kernel {
   std::shared_ptr<ConvPlan> plan_;
 };
 
-}  // namespace
-
-std::unique_ptr<Kernel> MakeDnnKernel(Context& context, const Graph& g, const Op& op) {
-  switch (op.type) {
+bool IsConvolution(OpType type) {
+  switch (type) {
     case OpType::kConv2d:
     case OpType::kConv2dDgrad:
     case OpType::kConv2dWgrad:
     case OpType::kLinear:
     case OpType::kLinearDgrad:
-    case OpType::kLinearWgrad: {
-      ConvProblem problem = ProblemOf(g, op, context.options.tf32, context.options.deterministic);
-      return std::make_unique<ConvKernel>(problem.kind, context.dnn->Plan(problem));
-    }
+    case OpType::kLinearWgrad:
+      return true;
     default:
-      return nullptr;
+      return false;
   }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> MakeDnnKernel(Context& context, const Graph& g, const Op& op) {
+  auto problem_of = [&](const Op& of) {
+    return ProblemOf(g, of, context.options.tf32, context.options.deterministic);
+  };
+  if (&op == &g.ops().front()) {
+    std::vector<ConvProblem> problems;
+    for (const Op& each : g.ops()) {
+      if (IsConvolution(each.type)) problems.push_back(problem_of(each));
+    }
+    context.dnn->Announce(problems);
+  }
+  if (!IsConvolution(op.type)) return nullptr;
+  ConvProblem problem = problem_of(op);
+  return std::make_unique<ConvKernel>(problem.kind, context.dnn->Plan(problem));
 }
 
 }  // namespace xp::graph::cuda

@@ -12,15 +12,10 @@
 #include "kernels/content_hash.h"
 #include "src/graph/cuda/check.h"
 #include "src/graph/cuda/element_type.h"
-#include "src/graph/cuda/plan_builder.h"
 
 namespace xp::graph::cuda {
 namespace {
 
-constexpr size_t kMaxWorkspace = size_t{512} << 20;
-// Engines that are compiled when a plan is built (epilogues) may take seconds each: after that long
-// a variant is content with those it has.
-constexpr std::chrono::milliseconds kEnoughBuilding{800};
 constexpr float kHopeless = 1.5f;  // not measured further when that many times the best
 
 // Device memory for trying plans; null data when there is no room.
@@ -60,12 +55,6 @@ double Seconds(std::chrono::steady_clock::duration d) {
   return std::chrono::duration<double>(d).count();
 }
 
-struct Candidate {
-  std::string choice;
-  std::shared_ptr<ConvPlan> plan;
-  float milliseconds = 0;
-};
-
 // Buffers with random content in which plans of one problem are run.
 class Bench {
  public:
@@ -91,7 +80,7 @@ class Bench {
   }
 
   // False when the plan fails or the device has no room for its workspace.
-  bool Time(Candidate* candidate) {
+  bool Time(PlanCandidate* candidate) {
     size_t workspace = candidate->plan->workspace_bytes();
     // A first layer in another form may take as much as its map: alive while little else is.
     size_t limit = std::max(kMaxWorkspace, Bytes(problem_.y_elements()));
@@ -112,7 +101,7 @@ class Bench {
     }
   }
 
-  bool RepeatsBitForBit(const Candidate& candidate) {
+  bool RepeatsBitForBit(const PlanCandidate& candidate) {
     if (!Reserve(candidate.plan->workspace_bytes())) return false;
     uint64_t first = 0;
     for (int byte : {0x00, 0xff, 0x5a}) {
@@ -180,67 +169,30 @@ class Bench {
   float best_ = std::numeric_limits<float>::max();
 };
 
-// Plans of one variant, the most promising first; `first_only`: just the first that can be made.
-void AddCandidates(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
-                   const ConvVariant& variant, size_t engines, cudaStream_t stream, bool first_only,
-                   std::vector<Candidate>* candidates, std::string* why) {
-  std::unique_ptr<ConvGraph> graph = ConvGraph::Create(target, variant.problem, why);
-  if (!graph) return;
-  std::vector<std::string> names = graph->Engines();
-  size_t at_once = first_only ? 1 : engines;
-  // Further ones only while none of those before can be made.
-  for (size_t begin = 0; begin < names.size(); begin += at_once) {
-    std::vector<std::string> some(
-        names.begin() + static_cast<std::ptrdiff_t>(begin),
-        names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), begin + at_once)));
-    size_t before = candidates->size();
-    auto plans = BuildPlans(*graph, some, kEnoughBuilding, why);
-    for (size_t i = 0; i < plans.size(); ++i) {
-      if (!plans[i] || plans[i]->workspace_bytes() > kMaxWorkspace) continue;
-      candidates->push_back(
-          {variant.name + ":" + some[i], Complete(variant, problem, std::move(plans[i]), stream)});
-    }
-    if (candidates->size() > before) return;
-  }
-}
-
-std::vector<Candidate> Candidates(const std::shared_ptr<ConvTarget>& target,
-                                  const ConvProblem& problem, size_t engines, cudaStream_t stream,
-                                  bool first_only, std::string* why) {
-  std::vector<Candidate> candidates;
-  for (const ConvVariant& variant : VariantsOf(problem)) {
-    AddCandidates(target, problem, variant, engines, stream, first_only, &candidates, why);
-    if (first_only && !candidates.empty()) break;
-  }
-  return candidates;
-}
-
 }  // namespace
 
-TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
-                   size_t engines, cudaStream_t stream) {
+TunedPlan FastestPlan(const ConvProblem& problem, MadePlans made, cudaStream_t stream) {
   TunedPlan result;
+  result.why = std::move(made.why);
   auto start = std::chrono::steady_clock::now();
   Bench bench(problem, stream);
-  bool fits = bench.Fits();
-  std::vector<Candidate> candidates =
-      Candidates(target, problem, engines, stream, !fits, &result.why);
-  if (!fits) {
+  if (!bench.Fits()) {
     // Then the step won't fit either, and the memory plan says so; it needs a workspace size.
-    if (!candidates.empty()) {
-      result.plan = candidates[0].plan;
-      result.choice = candidates[0].choice;
+    if (!made.candidates.empty()) {
+      result.plan = made.candidates[0].plan;
+      result.choice = made.candidates[0].choice;
     }
     return result;
   }
   bench.Fill();
+  std::vector<PlanCandidate>& candidates = made.candidates;
   size_t tried = candidates.size();
-  auto built = std::chrono::steady_clock::now();
-  std::erase_if(candidates, [&](Candidate& c) { return !bench.Time(&c); });
-  std::stable_sort(
-      candidates.begin(), candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.milliseconds < b.milliseconds; });
-  for (const Candidate& candidate : candidates) {
+  std::erase_if(candidates, [&](PlanCandidate& c) { return !bench.Time(&c); });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const PlanCandidate& a, const PlanCandidate& b) {
+                     return a.milliseconds < b.milliseconds;
+                   });
+  for (const PlanCandidate& candidate : candidates) {
     if (problem.deterministic && !bench.RepeatsBitForBit(candidate)) {
       result.why = candidate.choice + " doesn't repeat bit for bit";
       continue;
@@ -252,10 +204,9 @@ TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem&
     break;
   }
   if (std::getenv("EXP_CUDA_TUNING") != nullptr) {
-    auto end = std::chrono::steady_clock::now();
-    fmt::print(stderr, "tuned {} = {} {:.4f} ms; {} plans made in {:.2f} s, run in {:.2f} s\n",
-               problem.Key(), result.choice, result.milliseconds, tried, Seconds(built - start),
-               Seconds(end - built));
+    fmt::print(stderr, "tuned {} = {} {:.4f} ms; {} plans run in {:.3f} s\n", problem.Key(),
+               result.choice, result.milliseconds, tried,
+               Seconds(std::chrono::steady_clock::now() - start));
   }
   return result;
 }
@@ -264,7 +215,7 @@ bool TryPlan(const ConvProblem& problem, TunedPlan* plan, cudaStream_t stream) {
   Bench bench(problem, stream);
   if (!bench.Fits()) return false;
   bench.Fill();
-  Candidate candidate{plan->choice, plan->plan};
+  PlanCandidate candidate{plan->choice, plan->plan};
   if (!bench.Time(&candidate)) return false;
   if (problem.deterministic && !bench.RepeatsBitForBit(candidate)) return false;
   plan->milliseconds = candidate.milliseconds;

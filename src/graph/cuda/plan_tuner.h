@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "src/graph/cuda/conv_variants.h"
+#include "src/graph/cuda/plan_maker.h"
 
 namespace xp::graph::cuda {
 
@@ -18,11 +18,10 @@ struct TunedPlan {
   std::string why;
 };
 
-// With problem.deterministic a plan is accepted only after three runs, over different content of
-// the workspace and of the output, gave the same bits: some engines that don't say so don't repeat.
-// At most `engines` are tried for each variant.
-TunedPlan TunePlan(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
-                   size_t engines, cudaStream_t stream);
+// The fastest of some plans. With problem.deterministic one is accepted only after three runs, over
+// different content of the workspace and of the output, gave the same bits: some engines that don't
+// say so don't repeat.
+TunedPlan FastestPlan(const ConvProblem& problem, MadePlans made, cudaStream_t stream);
 
 // Measures one plan with the same test of repeatability; false when it fails or the device has no
 // room to try.

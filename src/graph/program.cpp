@@ -41,12 +41,13 @@ Program::Program(Backend& backend, Graph graph, ParamBuffers& params, std::share
   if (!arena_ || arena_->bytes() < plan_.arena_bytes) needed += plan_.arena_bytes;
   DeviceMemory memory = backend_.Memory();
   if (needed > memory.free_bytes) {
-    throw JobError(
+    throw MemoryLimit(
         {.what = fmt::format(
              "mem lim: one step needs {:.2f} GiB more, {:.2f} GiB of {:.2f} GiB are free",
              Gib(needed), Gib(memory.free_bytes), Gib(memory.total_bytes)),
          .where = backend_.name(),
-         .next = "lower data.samples_per_gpu or img_scale, or free memory on the device"});
+         .next = "lower data.samples_per_gpu or img_scale, or free memory on the device"},
+        needed, memory.free_bytes);
   }
   if (!arena_ || arena_->bytes() < plan_.arena_bytes) {
     arena_.reset();

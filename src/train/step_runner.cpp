@@ -1,10 +1,14 @@
 #include "src/train/step_runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 
 #include "exp/graph/autodiff.h"
+#include "exp/graph/memory_plan.h"
 #include "exp/graph/passes.h"
+#include "src/train/largest_batch.h"
 
 namespace xp::train {
 
@@ -31,19 +35,58 @@ StepRunner::StepRunner(graph::Backend& backend, const models::Model& model,
   }
   std::shared_ptr<graph::Buffer> arena;  // the largest shape comes first and fits all others
   for (const models::BatchShape& shape : shapes) {
-    programs_.push_back(Build(shape, arena));
+    try {
+      programs_.push_back(Build(shape, arena));
+    } catch (const graph::MemoryLimit& error) {
+      throw WithLargestBatch(error, shape);
+    }
     arena = programs_.back().program->arena();
   }
 }
 
-StepRunner::Entry StepRunner::Build(const models::BatchShape& shape,
-                                    std::shared_ptr<graph::Buffer> arena) {
+graph::MemoryLimit StepRunner::WithLargestBatch(const graph::MemoryLimit& error,
+                                                const models::BatchShape& shape) const {
+  // Without the kernels' workspaces, which hardly depend on the batch: what they need at this batch
+  // is taken to be needed at the others too.
+  auto planned = [&](int n) {
+    models::BatchShape smaller = shape;
+    smaller.n = n;
+    Graph g = StepGraph(smaller);
+    graph::MemoryPlan plan = graph::PlanMemory(g, std::vector<size_t>(g.ops().size(), 0));
+    return plan.arena_bytes + plan.persistent_bytes;
+  };
+  size_t whole = planned(shape.n);
+  size_t rest = error.needed_bytes() > whole ? error.needed_bytes() - whole : 0;
+  int largest = LargestBatch([&](int n) { return planned(n) + rest; }, error.free_bytes(), shape.n);
+  ErrorText text = error.text();
+  text.what += fmt::format("; {} images of {} x {} a step were asked for, ", shape.n, shape.width,
+                           shape.height);
+  text.what += largest > 0 ? fmt::format("{} would fit", largest) : "not even one fits";
+  if (largest > 0) {
+    text.next = fmt::format(
+        "--set data.samples_per_gpu={} (`exp check` says which optimizer.lr suits that batch; "
+        "optimizer_config.cumulative_iters keeps the effective batch), or free memory on the "
+        "device",
+        largest);
+  } else {
+    text.next = "lower img_scale, or free memory on the device";
+  }
+  return {std::move(text), error.needed_bytes(), error.free_bytes()};
+}
+
+Graph StepRunner::StepGraph(const models::BatchShape& shape) const {
   // The layout is complete since the trainer built one graph for it: adding finds what is there.
   Graph g(std::make_shared<graph::ParamLayout>(params_.layout()), compute_);
   model_.BuildTraining(g, shape);
   graph::RunPasses(g, {});
   graph::AppendBackward(g);
   AppendUpdate(g, optimizer_);
+  return g;
+}
+
+StepRunner::Entry StepRunner::Build(const models::BatchShape& shape,
+                                    std::shared_ptr<graph::Buffer> arena) {
+  Graph g = StepGraph(shape);
   Entry e;
   e.shape = shape;
   auto input = [&](const char* name) { return g.Find(name, Storage::kInput); };

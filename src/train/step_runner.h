@@ -46,6 +46,10 @@ class StepRunner {
     graph::TensorId images, sizes, boxes, labels, counts, key, lr, first, ema;
   };
   Entry Build(const models::BatchShape& shape, std::shared_ptr<graph::Buffer> arena);
+  graph::Graph StepGraph(const models::BatchShape& shape) const;
+  // The same error with the largest batch that would fit.
+  graph::MemoryLimit WithLargestBatch(const graph::MemoryLimit& error,
+                                      const models::BatchShape& shape) const;
   Entry& Find(const data::Batch& batch);
 
   graph::Backend& backend_;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exp/base/error.h"
 #include "exp/graph/backend.h"
 #include "exp/graph/graph.h"
 #include "exp/graph/memory_plan.h"
@@ -43,9 +44,21 @@ class ParamBuffers {
   std::unordered_map<int, std::unique_ptr<Buffer>> buffers_;
 };
 
+// A step that doesn't fit into the device's memory: "mem lim", exit code of a failed job.
+class MemoryLimit : public Error {
+ public:
+  MemoryLimit(ErrorText text, size_t needed_bytes, size_t free_bytes)
+      : Error(ErrorKind::kJob, std::move(text)), needed_(needed_bytes), free_(free_bytes) {}
+  size_t needed_bytes() const { return needed_; }  // on top of what is allocated already
+  size_t free_bytes() const { return free_; }
+
+ private:
+  size_t needed_, free_;
+};
+
 class Program {
  public:
-  // Throws JobError "mem lim" with bytes needed and free when the plan doesn't fit.
+  // Throws MemoryLimit with bytes needed and free when the plan doesn't fit.
   // `arena`: a buffer to place temporaries in (programs that never run at once share one); when
   // null or too small the program allocates its own.
   Program(Backend& backend, Graph graph, ParamBuffers& params,

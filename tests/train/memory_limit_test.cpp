@@ -1,0 +1,112 @@
+// A step that doesn't fit says which batch would; tried on a backend that has less memory than it
+// is given.
+#include <memory>
+
+#include "catch.h"
+#include "exp/graph/autodiff.h"
+#include "exp/graph/backend.h"
+#include "exp/graph/passes.h"
+#include "exp/models/classifier.h"
+#include "src/train/largest_batch.h"
+#include "src/train/step_runner.h"
+
+using namespace xp;
+using namespace xp::train;
+using graph::DType;
+
+namespace {
+
+class SmallBackend : public graph::Backend {
+ public:
+  explicit SmallBackend(size_t free_bytes)
+      : whole_(graph::CreateCpuBackend(1)), free_bytes_(free_bytes) {}
+  const std::string& name() const override { return whole_->name(); }
+  const std::string& description() const override { return whole_->description(); }
+  bool is_cuda() const override { return false; }
+  std::unique_ptr<graph::Kernel> CreateKernel(const graph::Graph& g, const graph::Op& op) override {
+    return whole_->CreateKernel(g, op);
+  }
+  std::unique_ptr<graph::Buffer> Allocate(size_t bytes) override { return whole_->Allocate(bytes); }
+  graph::DeviceMemory Memory() const override { return {free_bytes_, 2 * free_bytes_}; }
+  void Upload(void* device, const void* host, size_t bytes) override {
+    whole_->Upload(device, host, bytes);
+  }
+  void Download(void* host, const void* device, size_t bytes) override {
+    whole_->Download(host, device, bytes);
+  }
+  std::unique_ptr<graph::PendingRead> DownloadAsync(const void* device, size_t bytes) override {
+    return whole_->DownloadAsync(device, bytes);
+  }
+  std::unique_ptr<graph::Recording> Record(std::function<void()> body) override {
+    return whole_->Record(std::move(body));
+  }
+  void Synchronize() override { whole_->Synchronize(); }
+  std::vector<double> TimeEach(size_t count, const std::function<void(size_t)>& body) override {
+    return whole_->TimeEach(count, body);
+  }
+
+ private:
+  std::unique_ptr<graph::Backend> whole_;
+  size_t free_bytes_;
+};
+
+// What building steps of `batch` images on so much free memory says; empty when it works.
+ErrorText Build(int batch, size_t free_bytes) {
+  SmallBackend backend(free_bytes);
+  models::ClassifierOptions options;
+  options.backbone.depth = 18;
+  options.num_classes = 10;
+  auto model = models::MakeClassifier(options);
+  models::BatchShape shape{batch, 64, 64, 0};
+  OptimizerOptions optimizer;
+  auto layout = std::make_shared<graph::ParamLayout>();
+  graph::Graph g(layout, DType::kF32);
+  model->BuildTraining(g, shape);
+  graph::RunPasses(g, {});
+  graph::AppendBackward(g);
+  AppendUpdate(g, optimizer);
+  graph::ParamBuffers params(backend, layout, DType::kF32, true, OptimizerSlotCount(optimizer),
+                             false);
+  try {
+    StepRunner steps(backend, *model, params, DType::kF32, optimizer, {shape});
+  } catch (const graph::MemoryLimit& e) {
+    CHECK(e.exit_code() == 1);
+    CHECK(e.needed_bytes() > e.free_bytes());
+    return e.text();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the largest batch that fits is found") {
+  int asked = 0;
+  auto bytes = [&](int n) {
+    ++asked;
+    return static_cast<size_t>(1000 + 100 * n);
+  };
+  CHECK(LargestBatch(bytes, 1099, 64) == 0);
+  CHECK(LargestBatch(bytes, 1100, 64) == 1);
+  CHECK(LargestBatch(bytes, 2750, 64) == 17);
+  CHECK(LargestBatch(bytes, 1 << 20, 64) == 63);  // the one below what was refused
+  CHECK(LargestBatch(bytes, 5000, 1) == 0);
+  CHECK(asked <= 5 * 7);
+}
+
+TEST_CASE("a batch that doesn't fit names the largest that does") {
+  constexpr size_t kFree = size_t{40} << 20;
+  ErrorText refused = Build(64, kFree);
+  INFO(refused.what << " -- " << refused.next);
+  REQUIRE(refused.what.rfind("mem lim: ", 0) == 0);
+  size_t comma = refused.what.find("were asked for, ");
+  REQUIRE(comma != std::string::npos);
+  int largest = std::stoi(refused.what.substr(comma + 16));
+  REQUIRE(largest >= 1);
+  REQUIRE(largest < 64);
+  CHECK(refused.next.find("samples_per_gpu=" + std::to_string(largest)) != std::string::npos);
+  CHECK(Build(largest, kFree).what.empty());
+  // Smaller batches need smaller workspaces than was assumed, so some more may fit, but not many.
+  CHECK_FALSE(Build(largest + largest / 4 + 1, kFree).what.empty());
+
+  CHECK(Build(2, 1 << 16).what.find("not even one fits") != std::string::npos);
+}

@@ -61,7 +61,7 @@ graph::MemoryLimit StepRunner::WithLargestBatch(const graph::MemoryLimit& error,
   ErrorText text = error.text();
   text.what += fmt::format("; {} images of {} x {} a step were asked for, ", shape.n, shape.width,
                            shape.height);
-  text.what += largest > 0 ? fmt::format("{} would fit", largest) : "not even one fits";
+  text.what += largest > 0 ? fmt::format("{} or a few more would fit", largest) : "not even one fits";
   if (largest > 0) {
     text.next = fmt::format(
         "--set data.samples_per_gpu={} (`exp check` says which optimizer.lr suits that batch; "

@@ -78,6 +78,11 @@ Program::Program(Backend& backend, Graph graph, ParamBuffers& params, std::share
   }
 }
 
+size_t Program::BytesNeeded(Backend& backend, const Graph& graph) {
+  MemoryPlan plan = PlanMemory(graph, Workspaces(CreateKernels(backend, graph)));
+  return plan.persistent_bytes + plan.arena_bytes;
+}
+
 Program::~Program() {
   // Recordings refer to the buffers: they go first, and nothing may still be running.
   full_.reset();

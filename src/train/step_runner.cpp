@@ -44,24 +44,36 @@ StepRunner::StepRunner(graph::Backend& backend, const models::Model& model,
   }
 }
 
-graph::MemoryLimit StepRunner::WithLargestBatch(const graph::MemoryLimit& error,
-                                                const models::BatchShape& shape) const {
-  // Without the kernels' workspaces, which hardly depend on the batch: what they need at this batch
-  // is taken to be needed at the others too.
-  auto planned = [&](int n) {
+int StepRunner::LargestFittingBatch(const graph::MemoryLimit& error,
+                                    const models::BatchShape& shape) const {
+  auto graph_of = [&](int n) {
     models::BatchShape smaller = shape;
     smaller.n = n;
-    Graph g = StepGraph(smaller);
+    return StepGraph(smaller);
+  };
+  auto planned = [&](int n) {
+    Graph g = graph_of(n);
     graph::MemoryPlan plan = graph::PlanMemory(g, std::vector<size_t>(g.ops().size(), 0));
     return plan.arena_bytes + plan.persistent_bytes;
   };
+  // At first as if the kernels' workspaces were those of the batch that doesn't fit. Libraries
+  // choose other kernels for other batches, so the answer is tried.
   size_t whole = planned(shape.n);
   size_t rest = error.needed_bytes() > whole ? error.needed_bytes() - whole : 0;
-  int largest = LargestBatch([&](int n) { return planned(n) + rest; }, error.free_bytes(), shape.n);
+  int n = LargestBatch([&](int m) { return planned(m) + rest; }, error.free_bytes(), shape.n);
+  while (n > 0 && graph::Program::BytesNeeded(backend_, graph_of(n)) > error.free_bytes()) {
+    n -= (n + 7) / 8;
+  }
+  return n;
+}
+
+graph::MemoryLimit StepRunner::WithLargestBatch(const graph::MemoryLimit& error,
+                                                const models::BatchShape& shape) const {
+  int largest = LargestFittingBatch(error, shape);
   ErrorText text = error.text();
   text.what += fmt::format("; {} images of {} x {} a step were asked for, ", shape.n, shape.width,
                            shape.height);
-  text.what += largest > 0 ? fmt::format("{} or a few more would fit", largest) : "not even one fits";
+  text.what += largest > 0 ? fmt::format("{} would fit", largest) : "not even one fits";
   if (largest > 0) {
     text.next = fmt::format(
         "--set data.samples_per_gpu={} (`exp check` says which optimizer.lr suits that batch; "

@@ -47,7 +47,9 @@ class StepRunner {
   };
   Entry Build(const models::BatchShape& shape, std::shared_ptr<graph::Buffer> arena);
   graph::Graph StepGraph(const models::BatchShape& shape) const;
-  // The same error with the largest batch that would fit.
+  // A batch that fits where `error` says that `shape` doesn't, nearly the largest; 0: none does.
+  int LargestFittingBatch(const graph::MemoryLimit& error, const models::BatchShape& shape) const;
+  // The same error with that batch in its text.
   graph::MemoryLimit WithLargestBatch(const graph::MemoryLimit& error,
                                       const models::BatchShape& shape) const;
   Entry& Find(const data::Batch& batch);

@@ -93,7 +93,7 @@ TEST_CASE("the largest batch that fits is found") {
   CHECK(asked <= 5 * 7);
 }
 
-TEST_CASE("a batch that doesn't fit names the largest that does") {
+TEST_CASE("a batch that doesn't fit names one that does") {
   constexpr size_t kFree = size_t{40} << 20;
   ErrorText refused = Build(64, kFree);
   INFO(refused.what << " -- " << refused.next);
@@ -105,7 +105,6 @@ TEST_CASE("a batch that doesn't fit names the largest that does") {
   REQUIRE(largest < 64);
   CHECK(refused.next.find("samples_per_gpu=" + std::to_string(largest)) != std::string::npos);
   CHECK(Build(largest, kFree).what.empty());
-  // Smaller batches need smaller workspaces than was assumed, so some more may fit.
   CHECK_FALSE(Build(2 * largest, kFree).what.empty());
 
   CHECK(Build(2, 1 << 16).what.find("not even one fits") != std::string::npos);

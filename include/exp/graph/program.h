@@ -65,6 +65,9 @@ class Program {
           std::shared_ptr<Buffer> arena = nullptr);
   ~Program();
 
+  // What a program of this graph would need, its own arena included; nothing is allocated.
+  static size_t BytesNeeded(Backend& backend, const Graph& graph);
+
   const Graph& graph() const { return graph_; }
   const MemoryPlan& plan() const { return plan_; }
   size_t bytes() const { return plan_.arena_bytes + plan_.persistent_bytes; }

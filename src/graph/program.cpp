@@ -78,7 +78,8 @@ Program::Program(Backend& backend, Graph graph, ParamBuffers& params, std::share
   }
 }
 
-size_t Program::BytesNeeded(Backend& backend, const Graph& graph) {
+size_t Program::BytesNeeded(Backend& backend, Graph graph) {
+  if (graph.fusible()) RunStepPasses(graph, backend.step_passes());
   MemoryPlan plan = PlanMemory(graph, Workspaces(CreateKernels(backend, graph)));
   return plan.persistent_bytes + plan.arena_bytes;
 }

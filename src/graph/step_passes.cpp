@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "exp/base/error.h"
 #include "src/graph/step_edit.h"
@@ -18,6 +19,25 @@ constexpr std::array<std::pair<const char*, bool StepPasses::*>, 5> kPasses = {
      {"squeeze", &StepPasses::squeeze},
      {"gram", &StepPasses::gram}}};
 
+std::vector<std::string> Names(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream parts(text);
+  for (std::string name; std::getline(parts, name, ',');) {
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+bool StepPasses::*Find(const std::string& name, const char* where) {
+  std::string expected = "all";
+  for (const auto& [text, member] : kPasses) {
+    if (name == text) return member;
+    expected += std::string(", ") + text;
+  }
+  throw UsageError(
+      {.what = "there is no step pass named " + name, .where = where, .expected = expected});
+}
+
 }  // namespace
 
 void RunStepPasses(Graph& g, const StepPasses& passes) {
@@ -30,22 +50,19 @@ void RunStepPasses(Graph& g, const StepPasses& passes) {
 
 StepPasses AllowedStepPasses(StepPasses all) {
   const char* off = std::getenv("EXP_FUSION_OFF");
-  std::istringstream names(off == nullptr ? "" : off);
-  for (std::string name; std::getline(names, name, ',');) {
-    bool known = name == "all" || name.empty();
-    for (const auto& [text, member] : kPasses) {
-      if (name != text && name != "all") continue;
-      all.*member = false;
-      known = true;
-    }
-    if (known) continue;
-    std::string expected = "all";
-    for (const auto& [text, member] : kPasses) expected += std::string(", ") + text;
-    throw UsageError({.what = "there is no step pass named " + name,
-                      .where = "EXP_FUSION_OFF",
-                      .expected = expected});
+  for (const std::string& name : Names(off == nullptr ? "" : off)) {
+    if (name == "all") return {.gram_bytes = all.gram_bytes};
+    all.*Find(name, "EXP_FUSION_OFF") = false;
   }
   return all;
+}
+
+StepPasses RecordedStepPasses(StepPasses all, const std::string& text) {
+  StepPasses recorded{.gram_bytes = all.gram_bytes};
+  for (const std::string& name : Names(text)) {
+    if (name != "none") recorded.*Find(name, "the record's step passes") = true;
+  }
+  return recorded;
 }
 
 std::string StepPassesText(const StepPasses& passes) {

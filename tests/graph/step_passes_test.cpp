@@ -226,6 +226,10 @@ TEST_CASE("EXP_FUSION_OFF takes passes away", "[passes]") {
   setenv("EXP_FUSION_OFF", "all", 1);
   CHECK(StepPassesText(AllowedStepPasses(all)) == "none");
   setenv("EXP_FUSION_OFF", "pairs,sumz", 1);
+  for (const char* text : {"none", "gram", "sums,pool", "sums,pairs,pool,gram"}) {
+    CHECK(StepPassesText(RecordedStepPasses(all, text)) == text);
+  }
+  CHECK_THROWS_AS(RecordedStepPasses(all, "sums,folding"), xp::Error);
   CHECK_THROWS_AS(AllowedStepPasses(all), xp::Error);
   unsetenv("EXP_FUSION_OFF");
 }

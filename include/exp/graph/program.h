@@ -66,7 +66,7 @@ class Program {
   ~Program();
 
   // What a program of this graph would need, its own arena included; nothing is allocated.
-  static size_t BytesNeeded(Backend& backend, const Graph& graph);
+  static size_t BytesNeeded(Backend& backend, Graph graph);
 
   const Graph& graph() const { return graph_; }
   const MemoryPlan& plan() const { return plan_; }

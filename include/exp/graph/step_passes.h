@@ -38,6 +38,8 @@ void RunStepPasses(Graph& g, const StepPasses& passes);
 // `all` without those that the environment variable EXP_FUSION_OFF names: "all", or names as above
 // with commas between. Throws UsageError for another name.
 StepPasses AllowedStepPasses(StepPasses all);
+// Of `all` those that StepPassesText() named. Throws UsageError for another name.
+StepPasses RecordedStepPasses(StepPasses all, const std::string& text);
 // Those that are on, with commas between; "none".
 std::string StepPassesText(const StepPasses& passes);
 

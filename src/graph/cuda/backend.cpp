@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstring>
 
 #include "exp/base/error.h"
 #include "exp/graph/memory_plan.h"
@@ -54,10 +55,18 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-// Everything that EXP_FUSION_OFF doesn't take away and that the libraries found can do.
-StepPasses DevicePasses() {
-  StepPasses passes =
-      AllowedStepPasses({.sums = true, .pairs = true, .pool = true, .squeeze = true, .gram = true});
+// In PlanNotes(): a reproduction rewrites its steps as the run did.
+constexpr const char* kStepPassesNote = "step passes = ";
+
+// Those of the recorded run whose plans are given; else everything that EXP_FUSION_OFF doesn't take
+// away. In both cases what the libraries found can do.
+StepPasses DevicePasses(const CudaOptions& options) {
+  const StepPasses all{.sums = true, .pairs = true, .pool = true, .squeeze = true, .gram = true};
+  StepPasses passes = options.plans.empty() ? AllowedStepPasses(all) : StepPasses{};
+  for (const std::string& note : options.plans) {
+    if (note.rfind(kStepPassesNote, 0) != 0) continue;
+    passes = RecordedStepPasses(all, note.substr(std::strlen(kStepPassesNote)));
+  }
   std::string why;
   if (passes.gram && !CublasAvailable(&why)) {
     std::fprintf(stderr, "note: batch norms make their own statistics, there is no cuBLAS: %s\n",
@@ -76,7 +85,7 @@ class CudaBackend : public Backend {
         context_{stream_.get(), device_, options, &dnn_, &cublas_},
         uploader_(stream_.get()),
         downloader_(stream_.get()),
-        passes_(DevicePasses()),
+        passes_(DevicePasses(options)),
         name_(fmt::format("cuda:{}", options.device)),
         description_(fmt::format("{}, driver {}, cuDNN {}", device_.name, DriverVersion(),
                                  dnn_.version_text())) {}
@@ -135,7 +144,11 @@ class CudaBackend : public Backend {
     Use();
     return cuda::TimeEach(stream_.get(), count, body);
   }
-  std::vector<std::string> PlanNotes() const override { return dnn_.PlanNotes(); }
+  std::vector<std::string> PlanNotes() const override {
+    std::vector<std::string> notes = dnn_.PlanNotes();
+    notes.push_back(kStepPassesNote + StepPassesText(passes_));
+    return notes;
+  }
 
  private:
   // The current device belongs to a thread: a caller's other thread starts with device 0.

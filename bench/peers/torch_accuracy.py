@@ -7,8 +7,8 @@
 The last line is JSON: metrics of the validation part after the last epoch, and seconds spent in training.
 bf16 autocast, batch norms trained, SGD with momentum 0.9; warm-up of 100 steps from 0.001 of the rate.
   frcnn  fasterrcnn_resnet50_fpn, 640x480, batch 16, lr 0.02, / 10 after epochs 24 and 33 of 36
-  ssd    ssd300_vgg16, batch 32, lr 0.002, wd 5e-4, / 10 after 75 % and 92 % of 120; RandomPhotometricDistort,
-         RandomZoomOut, RandomIoUCrop, flips
+  ssd    ssd300_vgg16, batch 32, lr 0.001, gradients clipped to norm 10 (without both it diverges), wd 5e-4, / 10 after
+         75 % and 92 % of 120; RandomPhotometricDistort, RandomZoomOut, RandomIoUCrop, flips
   cells  resnet50, 96x96 RandomResizedCrop(scale 0.5-1), batch 64, lr 0.025, / 10 after epochs 12 and 18 of 20
 """
 import json
@@ -99,7 +99,7 @@ def loader(dataset, batch, train, workers, collate_fn=None):
                                        persistent_workers=workers > 0)
 
 
-def optimize(model, data, epochs, lr, decay_epochs, weight_decay, loss_of):
+def optimize(model, data, epochs, lr, decay_epochs, weight_decay, loss_of, max_norm=None):
     """Seconds spent in training."""
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=weight_decay)
     step, spent = 0, 0.0
@@ -115,6 +115,8 @@ def optimize(model, data, epochs, lr, decay_epochs, weight_decay, loss_of):
                 loss = loss_of(batch)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
+            if max_norm:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
             optimizer.step()
             step += 1
             total = loss.item()
@@ -135,7 +137,7 @@ def detector(kind, root, epochs):
             weights=None, weights_backbone=None, num_classes=4, trainable_backbone_layers=5)
         augment = [v2.RandomPhotometricDistort(), v2.RandomZoomOut(fill={tv_tensors.Image: (123, 117, 104), "others": 0}),
                    v2.RandomIoUCrop()]
-        batch, lr, decay, wd = 32, 0.002, (0.75, 11 / 12), 5e-4
+        batch, lr, decay, wd = 32, 0.001, (0.75, 11 / 12), 5e-4
     model.to(DEVICE)
     finish = [v2.RandomHorizontalFlip(0.5), v2.SanitizeBoundingBoxes(), v2.ToDtype(torch.float32, scale=True)]
     train = loader(Boxes(root, "train", v2.Compose(augment + finish)), batch, True, 5, collate)
@@ -146,7 +148,8 @@ def detector(kind, root, epochs):
         return sum(model([i.to(DEVICE) for i in images],
                          [{k: v.to(DEVICE) for k, v in t.items()} for t in targets]).values())
 
-    seconds = optimize(model, train, epochs, lr, [round(epochs * d) for d in decay], wd, loss_of)
+    seconds = optimize(model, train, epochs, lr, [round(epochs * d) for d in decay], wd, loss_of,
+                       None if kind == "frcnn" else 10)
     model.eval()
     found, truth = [], []
     with torch.no_grad(), torch.autocast(DEVICE, dtype=torch.bfloat16):

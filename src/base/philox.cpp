@@ -12,6 +12,12 @@ uint32_t RandomStream::NextU32() {
   return block_.v[used_++];
 }
 
+void RandomStream::Seek(uint64_t word) {
+  index_ = static_cast<uint32_t>(word / 4);
+  block_ = Philox(seed_, index_++, sample_, epoch_, purpose_);
+  used_ = static_cast<int>(word % 4);
+}
+
 double RandomStream::NextDouble() {
   uint64_t high = NextU32() >> 5;
   uint64_t low = NextU32() >> 6;

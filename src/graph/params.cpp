@@ -1,7 +1,11 @@
 #include "exp/graph/params.h"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include "exp/base/hash.h"
 #include "exp/base/philox.h"
@@ -89,25 +93,62 @@ int ParamLayout::FindState(const std::string& name) const {
   return it == state_index_.end() ? -1 : it->second;
 }
 
+namespace {
+
+// Values begin .. end - 1 of a parameter, in file order: each is a function of its place alone.
+void Draw(const Param& p, uint64_t seed, size_t begin, size_t end, float* values) {
+  Hash128 name = HashBytes(p.name);
+  RandomStream random(seed, RandomPurpose::kInit, static_cast<uint32_t>(name.high),
+                      static_cast<uint32_t>(name.low));
+  bool normal = p.init.kind == InitKind::kNormal;
+  random.Seek(begin * (normal ? RandomStream::kWordsPerNormal : RandomStream::kWordsPerDouble));
+  for (size_t i = begin; i < end; ++i) {
+    double x = normal ? random.Normal() : random.Uniform(-1, 1);
+    values[i] = static_cast<float>(x * p.init.value);
+  }
+}
+
+// body(0) .. body(count - 1) on all cores.
+void InParallel(size_t count, const std::function<void(size_t)>& body) {
+  constexpr size_t kMaxThreads = 16;
+  size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMaxThreads);
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i = next++; i < count; i = next++) body(i);
+  };
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < std::min(threads, count); ++i) others.emplace_back(work);
+  work();
+  for (std::thread& thread : others) thread.join();
+}
+
+}  // namespace
+
 void InitializeParams(const ParamLayout& layout, uint64_t seed, float* flat) {
+  constexpr size_t kChunk = 1 << 16;
+  struct Part {
+    const Param* param;
+    size_t begin, end;
+  };
+  std::vector<Part> parts;
+  std::vector<const Param*> drawn;
   std::fill(flat, flat + layout.param_elements(), 0.0f);
-  std::vector<float> file;
   for (const Param& p : layout.params()) {
-    float* memory = flat + p.offset;
+    auto size = static_cast<size_t>(p.elements());
     if (p.init.kind == InitKind::kConstant) {
-      std::fill(memory, memory + p.elements(), p.init.value);
+      std::fill(flat + p.offset, flat + p.offset + size, p.init.value);
       continue;
     }
-    Hash128 name = HashBytes(p.name);
-    RandomStream random(seed, RandomPurpose::kInit, static_cast<uint32_t>(name.high),
-                        static_cast<uint32_t>(name.low));
-    file.resize(static_cast<size_t>(p.elements()));
-    for (float& v : file) {
-      double x = p.init.kind == InitKind::kNormal ? random.Normal() : random.Uniform(-1, 1);
-      v = static_cast<float>(x * p.init.value);
-    }
-    FromFileOrder(p, file.data(), memory);
+    drawn.push_back(&p);
+    for (size_t i = 0; i < size; i += kChunk) parts.push_back({&p, i, std::min(size, i + kChunk)});
   }
+  std::vector<float> file(static_cast<size_t>(layout.param_elements()));
+  InParallel(parts.size(), [&](size_t i) {
+    Draw(*parts[i].param, seed, parts[i].begin, parts[i].end, file.data() + parts[i].param->offset);
+  });
+  InParallel(drawn.size(), [&](size_t i) {
+    FromFileOrder(*drawn[i], file.data() + drawn[i]->offset, flat + drawn[i]->offset);
+  });
 }
 
 void InitializeStates(const ParamLayout& layout, float* flat) {

@@ -58,6 +58,25 @@ TEST_CASE("a stream is in range and unbiased enough") {
   CHECK(std::abs(square - 1) < 0.05);
 }
 
+TEST_CASE("a stream that seeks gives what it would have given there") {
+  xp::RandomStream whole(7, xp::RandomPurpose::kTest, 2, 3);
+  std::vector<uint32_t> words(41);
+  for (uint32_t& word : words) word = whole.NextU32();
+  for (size_t at : {0, 1, 3, 4, 5, 8, 22, 39}) {
+    xp::RandomStream s(7, xp::RandomPurpose::kTest, 2, 3);
+    s.NextU32();
+    s.Seek(at);
+    CHECK(s.NextU32() == words[at]);
+    CHECK(s.NextU32() == words[at + 1]);
+  }
+  // A normal number and a double take as many words as they say.
+  xp::RandomStream a(7, xp::RandomPurpose::kTest, 0, 0), b = a;
+  a.Normal();
+  a.NextDouble();
+  b.Seek(xp::RandomStream::kWordsPerNormal + xp::RandomStream::kWordsPerDouble);
+  CHECK(a.NextU32() == b.NextU32());
+}
+
 TEST_CASE("an atomic write replaces the whole content and leaves nothing beside it") {
   fs::path dir = fs::temp_directory_path() / ("exp_file_test_" + std::to_string(::getpid()));
   fs::create_directories(dir);

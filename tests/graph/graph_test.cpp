@@ -2,6 +2,8 @@
 #include <random>
 
 #include "catch.h"
+#include "exp/base/hash.h"
+#include "exp/base/philox.h"
 #include "exp/graph/autodiff.h"
 #include "exp/graph/builder.h"
 #include "exp/graph/memory_plan.h"
@@ -170,6 +172,26 @@ TEST_CASE("initial values depend on seed and name only, with the asked spread") 
   CHECK(std::sqrt(square) == Approx(0.5).epsilon(0.1));
   InitializeParams(layout, 4, two.data());
   CHECK(one[0] != two[0]);
+}
+
+TEST_CASE("large parameters are drawn by many threads as by one") {
+  for (InitKind kind : {InitKind::kNormal, InitKind::kUniform}) {
+    ParamLayout layout;
+    layout.AddParam({.name = "first", .shape = {3}, .init = {kind, 1}});
+    layout.AddParam({.name = "large", .shape = {200001}, .init = {kind, 0.25f}});
+    std::vector<float> flat(static_cast<size_t>(layout.param_elements()));
+    InitializeParams(layout, 11, flat.data());
+    Hash128 name = HashBytes("large");
+    RandomStream random(11, RandomPurpose::kInit, static_cast<uint32_t>(name.high),
+                        static_cast<uint32_t>(name.low));
+    const float* large = flat.data() + layout.params()[1].offset;
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < 200001; ++i) {
+      double x = kind == InitKind::kNormal ? random.Normal() : random.Uniform(-1, 1);
+      wrong += large[i] != static_cast<float>(x * 0.25f);
+    }
+    CHECK(wrong == 0);
+  }
 }
 
 TEST_CASE("16-bit floats round to nearest even") {

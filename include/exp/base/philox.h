@@ -71,8 +71,11 @@ class RandomStream {
   double Uniform(double low, double high) { return low + (high - low) * NextDouble(); }
   // Uniform over 0 .. n-1 without modulo bias; n >= 1.
   uint32_t Below(uint32_t n);
-  // Standard normal (Box-Muller).
+  // Standard normal (Box-Muller). Takes kWordsPerNormal words of the stream.
   double Normal();
+  static constexpr uint32_t kWordsPerDouble = 2, kWordsPerNormal = 4;
+  // Goes on at the 32-bit word of that number, counted from the stream's start; below 2^34.
+  void Seek(uint64_t word);
 
  private:
   uint64_t seed_;

@@ -181,9 +181,9 @@ TEST_CASE("large parameters are drawn by many threads as by one") {
     layout.AddParam({.name = "large", .shape = {200001}, .init = {kind, 0.25f}});
     std::vector<float> flat(static_cast<size_t>(layout.param_elements()));
     InitializeParams(layout, 11, flat.data());
-    Hash128 name = HashBytes("large");
-    RandomStream random(11, RandomPurpose::kInit, static_cast<uint32_t>(name.high),
-                        static_cast<uint32_t>(name.low));
+    xp::Hash128 name = xp::HashBytes("large");
+    xp::RandomStream random(11, xp::RandomPurpose::kInit, static_cast<uint32_t>(name.high),
+                            static_cast<uint32_t>(name.low));
     const float* large = flat.data() + layout.params()[1].offset;
     int64_t wrong = 0;
     for (int64_t i = 0; i < 200001; ++i) {

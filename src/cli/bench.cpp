@@ -1,212 +1,347 @@
 // `exp bench`: training throughput of models by batch and precision, as a table that anybody can
-// repeat.
+// repeat; kept in the store, and compared with other calls.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/bench/report.h"
+#include "exp/bench/throughput.h"
+#include "exp/config/canonical.h"
 #include "exp/config/load.h"
-#include "exp/config/reader.h"
 #include "exp/models/zoo.h"
-#include "exp/train/throughput.h"
+#include "exp/record/bench_store.h"
+#include "src/cli/bench_past.h"
 #include "src/cli/command.h"
+#include "src/cli/machine_environment.h"
+#include "src/cli/signals.h"
+
+namespace fs = std::filesystem;
 
 namespace xp::cli {
 namespace {
 
-using train::ThroughputCase;
-using train::ThroughputResult;
-using train::ThroughputStatus;
+using bench::Case;
+using bench::Row;
+using bench::Status;
 
 struct Flags {
-  std::string matrix;
-  std::vector<std::string> models{"resnet50"};
-  std::vector<int> batches{32};
-  std::vector<std::string> precisions{"fp32"};
-  std::vector<bool> fusion{true}, deterministic{true};
-  std::vector<std::string> overrides;
-  std::string device = "auto";
-  int threads = 0, repeats = 3, height = 0, width = 0;
-  double seconds = 1.0;
-  bool profile = false, json = false, no_fusion = false;
+  std::string matrix, label, python = "python3";
+  std::vector<std::string> models, precisions, overrides, against;
+  std::vector<int> batches;
+  Case base;
+  bool no_fusion = false, no_graph = false, free_order = false, largest = false, no_store = false;
+  bool skip_exp = false;
+  bench::PastOptions past;
 };
 
-std::vector<bool> Bools(const config::Reader& r, const char* key) {
-  std::vector<bool> values;
-  const config::Node* node = r.Raw(key);
-  if (node == nullptr) return {true};
-  std::vector<config::Node> items =
-      node->IsList() ? node->items() : std::vector<config::Node>{*node};
-  for (const config::Node& item : items) {
-    if (!item.IsBool()) r.Bad(key, "is no switch", "true, false or a list of them");
-    values.push_back(item.AsBool());
-  }
-  return values;
-}
-
-void ReadMatrix(Flags& f) {
+// What the command line says goes into the matrix as if the file had said it.
+config::Resolved LoadMatrix(const Flags& f) {
   config::LoadOptions options;
   options.schema_keys = false;
-  config::Reader r(config::Load(f.matrix, f.overrides, options).root);
-  f.models = r.Strings("models");
-  f.batches.clear();
-  for (int64_t batch : r.Ints("batches")) {
-    if (batch < 1 || batch > 65536) r.Bad("batches", "is out of range", "ints from 1 to 65536");
-    f.batches.push_back(static_cast<int>(batch));
-  }
-  f.precisions = r.Strings("precisions", {"fp32"});
-  f.fusion = Bools(r, "fusion");
-  f.deterministic = Bools(r, "deterministic");
-  f.seconds = r.Double("seconds_a_repeat", f.seconds);
-  f.repeats = static_cast<int>(r.Int("repeats", f.repeats));
+  std::vector<std::string> overrides = f.overrides;
+  auto list = [](const auto& values) {
+    std::string text;
+    for (const auto& v : values) text += fmt::format("{}{}", text.empty() ? "" : ", ", v);
+    return "[" + text + "]";
+  };
+  auto set = [&](const std::string& key, const std::string& value) {
+    overrides.push_back("+" + key + "=" + value);
+  };
+  if (!f.models.empty()) set("models", list(f.models));
+  if (!f.batches.empty()) set("batches", list(f.batches));
+  if (!f.precisions.empty()) set("precisions", list(f.precisions));
+  if (f.no_fusion) set("fusion", "false");
+  if (f.no_graph) set("graph", "false");
+  if (f.free_order) set("deterministic", "false");
+  if (f.largest) set("largest_batch", "true");
+  if (!f.matrix.empty()) return config::Load(f.matrix, overrides, options);
+  return config::LoadText("{}\n", "the command line", overrides, options);
 }
 
-std::vector<ThroughputCase> Cases(const Flags& f) {
-  std::vector<ThroughputCase> cases;
-  for (const std::string& model : f.models) {
-    models::FindInZoo(model);
-    for (const std::string& precision : f.precisions) {
-      if (precision != "fp32" && precision != "tf32" && precision != "bf16" &&
-          precision != "fp16") {
-        throw UsageError({.what = "there is no precision `" + precision + "`",
-                          .expected = "fp32, tf32, bf16 or fp16"});
+std::string StorePlace(const Flags& f) {
+  fs::path found = record::FindStore(f.past.store, fs::current_path());
+  return (found.empty() ? record::PlaceForNewStore(fs::current_path()) : found).string();
+}
+
+// Measures, shows and stores.
+class Call {
+ public:
+  Call(const Flags& flags, const Context& context, config::Resolved resolved)
+      : flags_(flags), environment_(MachineEnvironment(false)) {
+    matrix_ = bench::ReadMatrix(resolved.root, flags.base);
+    if (!flags.no_store) OpenStore(context, resolved);
+    live_ = !flags.past.json && ::isatty(STDERR_FILENO) == 1;
+    if (!flags.past.json) fmt::print("{}\n", bench::HeadLine());
+    std::fflush(stdout);
+  }
+
+  int Run() {
+    if (!flags_.skip_exp) {
+      Steps();
+      if (matrix_.loader) Loader();
+      if (matrix_.end_to_end) EndToEnd();
+    }
+    for (const std::string& peer : flags_.against) {
+      if (peer != "torch") {
+        throw UsageError(
+            {.what = "there is no peer `" + peer + "`", .where = "--against", .expected = "torch"});
       }
-      for (bool fusion : f.fusion) {
-        for (bool deterministic : f.deterministic) {
-          for (int batch : f.batches) {
-            ThroughputCase c;
-            c.model = model, c.batch = batch, c.precision = precision, c.device = f.device;
-            c.threads = f.threads, c.fusion = fusion, c.deterministic = deterministic;
-            c.seconds_a_repeat = f.seconds, c.repeats = f.repeats, c.profile = f.profile;
-            c.height = f.height, c.width = f.width;
-            cases.push_back(c);
+      Torch();
+    }
+    Finish();
+    if (stopped_) return 130;
+    bool failed = std::any_of(rows_.begin(), rows_.end(),
+                              [](const Row& r) { return r.status == Status::kFailed; });
+    return failed ? 1 : 0;
+  }
+
+ private:
+  void OpenStore(const Context& context, const config::Resolved& resolved) {
+    try {
+      store_ = std::make_unique<record::Store>(record::Store::OpenOrCreate(StorePlace(flags_)));
+      record::BenchRecord r;
+      r.label = flags_.label;
+      r.command_json = nlohmann::json(context.argv)
+                           .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      r.matrix_json = config::CanonicalJson(resolved.root);
+      r.environment_json = environment_;
+      record_ = record::BeginBench(*store_, r);
+    } catch (const Error& e) {
+      store_.reset();
+      fmt::print(stderr, "note: the results aren't stored: {}\n", e.text().what);
+    }
+  }
+
+  void Announce(const Case& c) const {
+    if (!live_) return;
+    fmt::print(stderr, "\r\033[K... {} {} {} {} {}", c.kind, c.model, c.batch, c.precision,
+               bench::Mode(c));
+  }
+
+  void Add(Row row) {
+    Compare(&row);
+    if (live_) fmt::print(stderr, "\r\033[K");
+    if (!flags_.past.json) {
+      fmt::print("{}\n", bench::RowLine(row));
+      if (!row.profile.empty()) fmt::print("{}", bench::ProfileText(row));
+      std::fflush(stdout);
+    }
+    if (store_) {
+      record::BenchRow r;
+      r.program = row.c.program, r.kind = row.c.kind, r.model = row.c.model;
+      r.batch = row.c.batch, r.precision = row.c.precision, r.device = row.c.device;
+      r.mode = bench::Mode(row.c), r.status = bench::StatusText(row.status), r.reason = row.reason;
+      r.images_per_second = row.images_per_second, r.milliseconds = row.milliseconds;
+      r.spread = row.spread, r.watts = row.watts, r.bytes = static_cast<int64_t>(row.bytes);
+      for (const std::string& t : row.throttled)
+        r.throttled += (r.throttled.empty() ? "" : ", ") + t;
+      r.result_json = bench::RowJson(row);
+      record::AddBenchRow(*store_, record_.id, static_cast<int>(rows_.size()), r);
+    }
+    if (device_.empty() && row.c.kind == "step") device_ = row.device;
+    rows_.push_back(std::move(row));
+  }
+
+  // The device's own speeds are measured once for each precision that came to run.
+  void Compare(Row* row) {
+    bool step = row->c.kind != "loader" && row->status == Status::kOk && row->c.program == "exp";
+    if (!step) return;
+    std::string key = row->c.device + " " + row->c.precision;
+    auto found = speeds_.find(key);
+    if (found == speeds_.end()) {
+      found = speeds_.emplace(key, bench::SpeedsFor(row->c)).first;
+      std::string text = fmt::format("{}: copies {:.3f} TB/s, multiplies {:.2f} TFLOP/s", key,
+                                     found->second.copy_bytes_a_second * 1e-12,
+                                     found->second.matrix_flop_a_second * 1e-12);
+      speed_texts_.push_back(text);
+    }
+    bench::CompareWithSpeeds(found->second, row);
+  }
+
+  bool Stop() {
+    stopped_ = stopped_ || StopSignals::flag();
+    return stopped_;
+  }
+
+  // Batches that are larger than one whose plan didn't fit aren't tried.
+  void Steps() {
+    std::map<std::string, Row> full;
+    std::map<std::string, Case> searched;
+    for (const Case& c : matrix_.cases) {
+      if (Stop()) return;
+      Case without = c;
+      without.batch = 0;
+      std::string key = c.device + bench::Key(without);
+      searched.emplace(key, c);
+      auto known = full.find(key);
+      if (known != full.end() && c.batch >= known->second.c.batch) {
+        Row row = known->second;
+        row.reason = fmt::format("mem lim: batch {} doesn't fit already", row.c.batch);
+        row.c = c;
+        Add(row);
+        continue;
+      }
+      Announce(c);
+      Row row = bench::MeasureSteps(c);
+      if (row.status == Status::kMemoryLimit) full[key] = row;
+      Add(std::move(row));
+    }
+    if (!matrix_.largest_batch) return;
+    for (auto& [key, c] : searched) {
+      if (Stop()) return;
+      c.largest = true;
+      Announce(c);
+      Add(bench::MeasureLargest(c, matrix_.largest_batch_limit));
+    }
+  }
+
+  void Loader() {
+    std::shared_ptr<bench::Photos> photos = bench::OpenPhotos(matrix_.loader_part);
+    for (int batch : matrix_.loader_part.batches) {
+      for (int workers : matrix_.loader_part.workers) {
+        if (Stop()) return;
+        Case c = matrix_.cases.front();
+        c.kind = "loader", c.batch = batch, c.workers = workers, c.device = "cpu";
+        Announce(c);
+        Add(bench::MeasureLoader(c, matrix_.loader_part, *photos));
+      }
+    }
+  }
+
+  void EndToEnd() {
+    const bench::EndToEndPart& part = matrix_.end_to_end_part;
+    std::shared_ptr<bench::Photos> photos = bench::OpenPhotos(part);
+    for (const std::string& model : part.models) {
+      for (const std::string& precision : part.precisions) {
+        for (int batch : part.batches) {
+          for (int workers : part.workers) {
+            if (Stop()) return;
+            Case c = matrix_.cases.front();
+            c.kind = "end_to_end", c.model = model, c.precision = precision, c.batch = batch;
+            c.workers = workers;
+            Announce(c);
+            Add(bench::MeasureEndToEnd(c, part, *photos));
           }
         }
       }
     }
   }
-  return cases;
-}
 
-const char* StatusText(ThroughputStatus status) {
-  return status == ThroughputStatus::kOk            ? "ok"
-         : status == ThroughputStatus::kMemoryLimit ? "mem lim"
-                                                    : "fail";
-}
-
-nlohmann::json ToJson(const ThroughputCase& c, const ThroughputResult& r) {
-  nlohmann::json j{{"model", c.model},
-                   {"batch", c.batch},
-                   {"precision", c.precision},
-                   {"fusion", c.fusion},
-                   {"deterministic", c.deterministic},
-                   {"device", r.device},
-                   {"status", StatusText(r.status)}};
-  if (r.status == ThroughputStatus::kOk) {
-    j["images_per_second"] = r.images_per_second;
-    j["milliseconds"] = r.milliseconds;
-    j["spread"] = r.spread;
-    j["bytes"] = r.bytes;
-    j["setup_seconds"] = r.setup_seconds;
-    j["loss"] = r.loss;
-    for (const train::OperationTime& t : r.profile)
-      j["profile"].push_back(
-          {{"name", t.name}, {"type", t.type}, {"milliseconds", t.milliseconds}});
-  } else {
-    j["reason"] = r.reason;
-  }
-  return j;
-}
-
-void PrintRow(const ThroughputCase& c, const ThroughputResult& r) {
-  std::string head =
-      fmt::format("{:<26} {:>5} {:<5} {:<6} {:<13}", c.model, c.batch, c.precision,
-                  c.fusion ? "fused" : "plain", c.deterministic ? "deterministic" : "free");
-  if (r.status != ThroughputStatus::kOk) {
-    fmt::print("{} {}: {}\n", head, StatusText(r.status), r.reason.substr(0, r.reason.find('\n')));
-  } else {
-    fmt::print("{} {:>10.1f} {:>9.2f} {:>6.1f}% {:>9.2f} {:>8.1f} {:>9.4f}\n", head,
-               r.images_per_second, r.milliseconds, 100 * r.spread,
-               static_cast<double>(r.bytes) / (1u << 30), r.setup_seconds, r.loss);
-  }
-  std::fflush(stdout);
-}
-
-// Times by kind of operation, then the twenty longest operations.
-void PrintProfile(const ThroughputResult& r) {
-  std::map<std::string, double> kinds;
-  double total = 0;
-  for (const train::OperationTime& t : r.profile) {
-    kinds[t.type] += t.milliseconds;
-    total += t.milliseconds;
-  }
-  std::vector<std::pair<double, std::string>> sorted;
-  for (const auto& [type, ms] : kinds) sorted.emplace_back(ms, type);
-  std::sort(sorted.rbegin(), sorted.rend());
-  fmt::print("  {:>9.3f} ms in all operations, each waited for\n", total);
-  for (const auto& [ms, type] : sorted)
-    fmt::print("  {:>9.3f} ms {:>5.1f}%  {}\n", ms, 100 * ms / total, type);
-  std::vector<train::OperationTime> longest = r.profile;
-  std::sort(longest.begin(), longest.end(),
-            [](const auto& a, const auto& b) { return a.milliseconds > b.milliseconds; });
-  for (size_t i = 0; i < std::min<size_t>(20, longest.size()); ++i) {
-    fmt::print("    {:>9.3f} ms  {} {}\n", longest[i].milliseconds, longest[i].type,
-               longest[i].name);
-  }
-}
-
-int RunBench(Flags f) {
-  if (!f.matrix.empty()) ReadMatrix(f);
-  if (f.no_fusion) f.fusion = {false};
-  nlohmann::json rows = nlohmann::json::array();
-  if (!f.json) {
-    fmt::print("{:<26} {:>5} {:<5} {:<6} {:<13} {:>10} {:>9} {:>7} {:>9} {:>8} {:>9}\n", "model",
-               "batch", "prec", "passes", "mode", "img/s", "ms/step", "spread", "GiB", "setup s",
-               "loss");
-  }
-  bool failed = false;
-  for (const ThroughputCase& c : Cases(f)) {
-    ThroughputResult r = train::MeasureThroughput(c);
-    failed = failed || r.status == ThroughputStatus::kFailed;
-    if (f.json) {
-      rows.push_back(ToJson(c, r));
-    } else {
-      PrintRow(c, r);
-      if (f.profile && r.status == ThroughputStatus::kOk) PrintProfile(r);
+  // Each case once a mode: exp's captured and fused steps have no counterpart there.
+  void Torch() {
+    std::vector<Case> cases;
+    std::map<std::string, bool> seen;
+    for (const std::string& mode : matrix_.torch_modes) {
+      for (Case c : matrix_.cases) {
+        c.program = "torch", c.torch_mode = mode, c.captured = c.fusion = true;
+        c.profile = false;
+        if (mode == "compile") c.deterministic = false;
+        if (seen.emplace(c.device + bench::Key(c), true).second) cases.push_back(c);
+      }
     }
+    if (cases.empty() || Stop()) return;
+    Announce(cases.front());
+    bench::MeasureTorch(flags_.python, cases, [&](const Row& row) { Add(row); });
   }
-  if (f.json)
-    fmt::print("{}\n", rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  return failed ? 1 : 0;
+
+  void Finish() {
+    nlohmann::json speeds = nlohmann::json::object();
+    for (const auto& [key, s] : speeds_) {
+      speeds[key] = {{"copy_bytes_per_second", s.copy_bytes_a_second},
+                     {"matrix_flop_per_second", s.matrix_flop_a_second}};
+    }
+    record_.device = device_;
+    record_.speeds_json = speeds.dump();
+    record_.environment_json = environment_;
+    if (store_) record::SetBenchDevice(*store_, record_.id, device_, record_.speeds_json);
+    if (flags_.past.json) {
+      fmt::print("{}\n", BenchJson(record_, rows_));
+    } else {
+      for (const std::string& text : speed_texts_) fmt::print("{}\n", text);
+      if (store_) fmt::print("stored as {} in {}\n", record_.name, store_->folder().string());
+    }
+    WriteBenchFiles(record_, rows_, flags_.past);
+  }
+
+  const Flags& flags_;
+  std::string environment_, device_;
+  bench::Matrix matrix_;
+  std::unique_ptr<record::Store> store_;
+  record::BenchRecord record_;
+  std::vector<Row> rows_;
+  std::map<std::string, bench::DeviceSpeeds> speeds_;
+  std::vector<std::string> speed_texts_;
+  bool live_ = false, stopped_ = false;
+};
+
+int RunBench(const Flags& f, const Context& context) {
+  if (f.past.Asked()) return ShowPast(f.past);
+  StopSignals signals;
+  return Call(f, context, LoadMatrix(f)).Run();
+}
+
+void AddMeasuring(CLI::App* c, Flags* f) {
+  c->add_option("matrix", f->matrix, "YAML file (configs/bench/, docs/bench.md)");
+  c->add_option("--set", f->overrides, "change a key of the matrix: K=V")->expected(1)->take_all();
+  c->add_option("--model", f->models, "models to measure")->delimiter(',');
+  c->add_option("--batch", f->batches, "images a step")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536));
+  c->add_option("--precision", f->precisions, "fp32, tf32, bf16, fp16")->delimiter(',');
+  c->add_option("--device", f->base.device, "auto, cpu, cuda or cuda:N");
+  c->add_option("--threads", f->base.threads, "CPU threads; 0: all");
+  c->add_option("--height", f->base.height, "of the images; 0: the model's own");
+  c->add_option("--width", f->base.width, "of the images; 0: the model's own");
+  c->add_option("--seconds", f->base.seconds_a_repeat, "length of a repeat");
+  c->add_option("--repeats", f->base.repeats, "the median repeat counts");
+  c->add_option("--settle", f->base.settle_seconds, "at most so long for steady clocks");
+  c->add_flag("--no-fusion", f->no_fusion, "without the fusion passes");
+  c->add_flag("--no-graph", f->no_graph, "launch kernel by kernel instead of one captured step");
+  c->add_flag("--free", f->free_order, "allow plans that don't repeat bit for bit");
+  c->add_flag("--largest", f->largest, "also search the largest batch that fits");
+  c->add_flag("--profile", f->base.profile, "also the time of each operation");
+  c->add_option("--against", f->against, "also run a peer on the same cases: torch")
+      ->delimiter(',');
+  c->add_option("--python", f->python, "the Python that has PyTorch");
+  c->add_flag("--only-peer", f->skip_exp, "with --against: the peer alone");
+  c->add_option("--label", f->label, "a name for this call, for --compare");
+  c->add_flag("--no-store", f->no_store, "keep nothing");
+}
+
+void AddPast(CLI::App* c, bench::PastOptions* p) {
+  c->add_option("--store", p->store, "folder of the store");
+  c->add_option("--compare", p->compare, "two calls side by side, with ratios: A B")->expected(2);
+  c->add_flag("--history", p->history, "all calls; with --model, its img/s through all of them");
+  c->add_option("--show", p->show, "the table of an earlier call: @, @~1, its name or label");
+  c->add_option("--markdown", p->markdown, "write the table to this file");
+  c->add_option("--csv", p->csv, "write all numbers to this file");
+  c->add_option("--html", p->html, "write a page with bars to this file");
+  c->add_flag("--json", p->json, "for programs (docs/bench.md)");
 }
 
 }  // namespace
 
 void AddBenchCommand(CLI::App& app, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* c =
-      app.add_subcommand("bench", "measure training throughput: models by batch and precision");
-  c->add_option("matrix", flags->matrix,
-                "YAML file with models, batches, precisions (configs/bench/)");
-  c->add_option("--set", flags->overrides, "change a key of the matrix: K=V");
-  c->add_option("--model", flags->models, "models to measure")->delimiter(',');
-  c->add_option("--batch", flags->batches, "images a step")->delimiter(',');
-  c->add_option("--precision", flags->precisions, "fp32, tf32, bf16, fp16")->delimiter(',');
-  c->add_option("--device", flags->device, "auto, cpu, cuda or cuda:N");
-  c->add_option("--threads", flags->threads, "CPU threads; 0: all");
-  c->add_option("--height", flags->height, "of the images; 0: the model's own");
-  c->add_option("--width", flags->width, "of the images; 0: the model's own");
-  c->add_option("--seconds", flags->seconds, "length of a repeat");
-  c->add_option("--repeats", flags->repeats, "the median repeat counts");
-  c->add_flag("--no-fusion", flags->no_fusion, "without the fusion passes");
-  c->add_flag("--profile", flags->profile, "also the time of each operation");
-  c->add_flag("--json", flags->json, "one JSON array (docs/bench.md)");
-  c->footer("Example: exp bench --model resnet50 --batch 64,128,256 --precision bf16 --profile");
-  c->callback([flags, &context] { context.exit_code = RunBench(*flags); });
+  CLI::App* c = app.add_subcommand(
+      "bench", "measure training throughput: models by batch and precision; compare calls");
+  AddMeasuring(c, flags.get());
+  AddPast(c, &flags->past);
+  c->footer(
+      "Example: exp bench configs/bench/resnet_family.yaml --html table.html\n"
+      "         exp bench --model resnet50 --batch 64,128,256 --precision bf16 --against torch\n"
+      "         exp bench --compare @~1 @");
+  c->callback([flags, &context] {
+    flags->past.models = flags->models;
+    context.exit_code = RunBench(*flags, context);
+  });
 }
 
 }  // namespace xp::cli

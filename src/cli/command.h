@@ -23,6 +23,7 @@ void AddCheckoutCommand(CLI::App& app, Context& context);
 void AddConfigCommand(CLI::App& app, Context& context);
 void AddDataCommand(CLI::App& app, Context& context);
 void AddDiffCommand(CLI::App& app, Context& context);
+void AddDoctorCommand(CLI::App& app, Context& context);
 void AddExportCommand(CLI::App& app, Context& context);
 void AddGcCommand(CLI::App& app, Context& context);
 void AddImportCommand(CLI::App& app, Context& context);

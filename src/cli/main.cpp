@@ -13,6 +13,7 @@ void AddCommands(CLI::App& app, Context& context) {
   AddConfigCommand(app, context);
   AddDataCommand(app, context);
   AddDiffCommand(app, context);
+  AddDoctorCommand(app, context);
   AddExportCommand(app, context);
   AddGcCommand(app, context);
   AddImportCommand(app, context);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "exp/record/machine.h"
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
 #include "src/cli/run_json.h"
@@ -83,6 +84,13 @@ void PrintCode(const record::Run& r) {
     if (++shown > 5) break;
     Field("", fmt::format("{}: {}", file.value("path", ""), file.value("reason", "")));
   }
+}
+
+void PrintDoctor(const record::Store& store, const record::Run& r) {
+  std::optional<record::DoctorReport> report = record::FindDoctorReport(store, r);
+  if (!report) return;
+  Field("doctor", fmt::format("report {} of this machine, {}: {}", report->id,
+                              record::ShowTime(report->created_ns), report->level));
 }
 
 void PrintRest(const record::Run& r) {
@@ -205,6 +213,7 @@ void Run(const Options& options) {
   }
   PrintHead(r);
   PrintCode(r);
+  PrintDoctor(store, r);
   PrintRest(r);
   PrintEpochs(r);
   PrintCheckpoints(r);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
+#include "exp/record/machine.h"
 #include "exp/record/verdict.h"
 #include "exp/snapshot/dataset.h"
 
@@ -206,6 +207,7 @@ std::vector<Difference> DiffRuns(const Store& store, const std::vector<Run>& run
   section([&] { DiffCode(runs, out); });
   section([&] { DiffData(store, runs, out); });
   section([&] { DiffEnvironment(runs, out); });
+  section([&] { DiffMachines(store, runs, out); });
   section([&] { DiffMetrics(runs, out); });
   return out;
 }

@@ -29,7 +29,9 @@ const char* const kUnusedDocuments =
     "UNION SELECT environment_document FROM run WHERE environment_document NOT NULL "
     "UNION SELECT code_document FROM run WHERE code_document NOT NULL "
     "UNION SELECT environment_document FROM attempt WHERE environment_document NOT NULL "
-    "UNION SELECT code_document FROM attempt WHERE code_document NOT NULL)";
+    "UNION SELECT code_document FROM attempt WHERE code_document NOT NULL "
+    "UNION SELECT environment_document FROM doctor WHERE environment_document NOT NULL "
+    "UNION SELECT environment_document FROM bench WHERE environment_document NOT NULL)";
 
 int64_t CloseKilled(Database& db) {
   Statement open(db, "SELECT DISTINCT run FROM attempt WHERE state IS NULL");

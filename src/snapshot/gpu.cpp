@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "src/snapshot/nvml.h"
+#include "exp/snapshot/nvml.h"
 #include "src/snapshot/probe.h"
 
 using nlohmann::json;
@@ -41,6 +41,7 @@ json Describe(const Nvml& nvml, int index) {
   Put(out, "persistence_mode", d.persistence);
   Put(out, "ecc", d.ecc);
   Put(out, "power_limit_mw", d.power_limit_mw);
+  Put(out, "power_limit_default_mw", d.power_limit_default_mw);
   Put(out, "power_limit_max_mw", d.power_limit_max_mw);
   Put(out, "max_sm_mhz", d.max_sm_mhz);
   Put(out, "max_memory_mhz", d.max_memory_mhz);

@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <thread>
 
-#include "src/snapshot/nvml.h"
+#include "exp/snapshot/nvml.h"
 
 namespace xp::snapshot {
 namespace {
@@ -30,25 +28,6 @@ constexpr Reason kReasons[] = {
     {0x80, "gpu.power_brake", "an external power brake has slowed it down"},
 };
 constexpr int kNearCelsius = 2;
-
-// Indices that NVML and CUDA_DEVICE_ORDER=PCI_BUS_ID agree on; uuids are matched by their
-// beginning.
-std::vector<int> Visible(const Nvml& nvml) {
-  std::vector<int> all;
-  for (int i = 0; i < nvml.count(); ++i) all.push_back(i);
-  const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (!variable) return all;
-  std::vector<int> out;
-  std::istringstream words(variable);
-  for (std::string word; std::getline(words, word, ',');) {
-    for (int i : all) {
-      bool number = word == std::to_string(i);
-      bool uuid = word.rfind("GPU-", 0) == 0 && nvml.Describe(i).uuid.rfind(word, 0) == 0;
-      if (number || uuid) out.push_back(i);
-    }
-  }
-  return out;
-}
 
 struct Statistic {
   double low = 0, high = 0, sum = 0;
@@ -144,7 +123,7 @@ GpuSampler::GpuSampler(GpuSamplerOptions options) : impl_(std::make_unique<Impl>
   if (impl_->options.interval_seconds <= 0) return;
   impl_->nvml = Nvml::Load();
   if (!impl_->nvml) return;
-  impl_->devices = Visible(*impl_->nvml);
+  impl_->devices = VisibleGpus(*impl_->nvml);
   if (impl_->devices.empty()) return;
   for (int device : impl_->devices) {
     impl_->known[device] = impl_->nvml->Describe(device);

@@ -1,9 +1,10 @@
-#include "src/snapshot/nvml.h"
+#include "exp/snapshot/nvml.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <sstream>
 
 namespace xp::snapshot {
 namespace {
@@ -38,7 +39,10 @@ struct Nvml::Api {
   int (*Capability)(Device, int*, int*) = nullptr;
   int (*Persistence)(Device, int*) = nullptr;
   int (*Ecc)(Device, int*, int*) = nullptr;
+  int (*Mig)(Device, Unsigned*, Unsigned*) = nullptr;
+  int (*ComputeMode)(Device, int*) = nullptr;
   int (*PowerLimit)(Device, Unsigned*) = nullptr;
+  int (*PowerDefault)(Device, Unsigned*) = nullptr;
   int (*PowerRange)(Device, Unsigned*, Unsigned*) = nullptr;
   int (*MaxClock)(Device, Unsigned, Unsigned*) = nullptr;
   int (*PcieGeneration)(Device, Unsigned*) = nullptr;
@@ -49,6 +53,13 @@ struct Nvml::Api {
   int (*Clock)(Device, Unsigned, Unsigned*) = nullptr;
   int (*Utilization)(Device, struct xp::snapshot::Utilization*) = nullptr;
   int (*Throttle)(Device, unsigned long long*) = nullptr;
+  int (*PcieGenerationNow)(Device, Unsigned*) = nullptr;
+  int (*PcieWidthNow)(Device, Unsigned*) = nullptr;
+  int (*EccErrors)(Device, int, int, unsigned long long*) = nullptr;
+  int (*RetiredPages)(Device, int, Unsigned*, unsigned long long*) = nullptr;
+  int (*RetirementPending)(Device, int*) = nullptr;
+  int (*RemappedRows)(Device, Unsigned*, Unsigned*, Unsigned*, Unsigned*) = nullptr;
+  const char* (*ErrorText)(int) = nullptr;
 
   template <class F>
   void Find(F& f, const char* name) {
@@ -75,7 +86,10 @@ void Nvml::Api::FindAll() {
   Find(Capability, "nvmlDeviceGetCudaComputeCapability");
   Find(Persistence, "nvmlDeviceGetPersistenceMode");
   Find(Ecc, "nvmlDeviceGetEccMode");
+  Find(Mig, "nvmlDeviceGetMigMode");
+  Find(ComputeMode, "nvmlDeviceGetComputeMode");
   Find(PowerLimit, "nvmlDeviceGetEnforcedPowerLimit");
+  Find(PowerDefault, "nvmlDeviceGetPowerManagementDefaultLimit");
   Find(PowerRange, "nvmlDeviceGetPowerManagementLimitConstraints");
   Find(MaxClock, "nvmlDeviceGetMaxClockInfo");
   Find(PcieGeneration, "nvmlDeviceGetMaxPcieLinkGeneration");
@@ -86,17 +100,31 @@ void Nvml::Api::FindAll() {
   Find(Clock, "nvmlDeviceGetClockInfo");
   Find(Utilization, "nvmlDeviceGetUtilizationRates");
   Find(Throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  Find(PcieGenerationNow, "nvmlDeviceGetCurrPcieLinkGeneration");
+  Find(PcieWidthNow, "nvmlDeviceGetCurrPcieLinkWidth");
+  Find(EccErrors, "nvmlDeviceGetTotalEccErrors");
+  Find(RetiredPages, "nvmlDeviceGetRetiredPages");
+  Find(RetirementPending, "nvmlDeviceGetRetiredPagesPendingStatus");
+  Find(RemappedRows, "nvmlDeviceGetRemappedRows");
+  Find(ErrorText, "nvmlErrorString");
 }
 
-std::shared_ptr<Nvml> Nvml::Load() {
+std::shared_ptr<Nvml> Nvml::Load(std::string* why) {
   const char* named = std::getenv("EXP_NVML");
   void* library = ::dlopen(named && *named ? named : "libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (!library) return nullptr;
+  if (!library) {
+    const char* reason = ::dlerror();
+    if (why) *why = reason ? reason : "libnvidia-ml.so.1 isn't there";
+    return nullptr;
+  }
   std::shared_ptr<Nvml> nvml(new Nvml);
   nvml->api_ = std::make_unique<Api>();
   nvml->api_->library = library;
   nvml->api_->FindAll();
-  if (!nvml->api_->Init || nvml->api_->Init() != 0) {
+  int status = nvml->api_->Init ? nvml->api_->Init() : -1;
+  if (status != 0) {
+    const char* text = nvml->api_->ErrorText ? nvml->api_->ErrorText(status) : nullptr;
+    if (why) *why = text ? text : fmt::format("NVML doesn't start, status {}", status);
     nvml->api_->Shutdown = nullptr;  // it never began
     return nullptr;
   }
@@ -144,6 +172,9 @@ Nvml::Static Nvml::Describe(int index) const {
   auto number = [&](std::optional<int>& target, int rc) {
     if (rc == 0) target = static_cast<int>(a);
   };
+  if (api_->Mig && api_->Mig(*device, &a, &b) == 0) out.mig = a != 0;
+  if (api_->ComputeMode && api_->ComputeMode(*device, &flag) == 0) out.compute_mode = flag;
+  if (api_->PowerDefault) number(out.power_limit_default_mw, api_->PowerDefault(*device, &a));
   if (api_->PowerLimit) number(out.power_limit_mw, api_->PowerLimit(*device, &a));
   if (api_->PowerRange && api_->PowerRange(*device, &b, &a) == 0) number(out.power_limit_max_mw, 0);
   if (api_->MaxClock) {
@@ -154,6 +185,40 @@ Nvml::Static Nvml::Describe(int index) const {
   if (api_->PcieWidth) number(out.pcie_width, api_->PcieWidth(*device, &a));
   if (api_->Threshold) {
     number(out.slowdown_celsius, api_->Threshold(*device, kThresholdSlowdown, &a));
+  }
+  return out;
+}
+
+Nvml::Faults Nvml::Errors(int index) const {
+  Faults out;
+  std::optional<Device> device = api_->Get(index);
+  if (!device) return out;
+  unsigned long long count = 0;
+  // nvmlMemoryErrorType_t 0 corrected, 1 uncorrected; nvmlEccCounterType_t 0 volatile.
+  if (api_->EccErrors && api_->EccErrors(*device, 0, 0, &count) == 0) {
+    out.corrected = static_cast<int64_t>(count);
+  }
+  if (api_->EccErrors && api_->EccErrors(*device, 1, 0, &count) == 0) {
+    out.uncorrected = static_cast<int64_t>(count);
+  }
+  constexpr int kInsufficientSize = 7;  // with no room for the addresses: only their count
+  for (int cause = 0; api_->RetiredPages && cause < 2; ++cause) {
+    Unsigned pages = 0;
+    int status = api_->RetiredPages(*device, cause, &pages, nullptr);
+    if (status != 0 && status != kInsufficientSize) break;
+    out.retired_pages = out.retired_pages.value_or(0) + static_cast<int>(pages);
+  }
+  int flag = 0;
+  if (api_->RetirementPending && api_->RetirementPending(*device, &flag) == 0) {
+    out.retirement_pending = flag != 0;
+  }
+  Unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
+  if (api_->RemappedRows &&
+      api_->RemappedRows(*device, &corrected, &uncorrected, &pending, &failed) == 0) {
+    out.remapped_corrected = static_cast<int>(corrected);
+    out.remapped_uncorrected = static_cast<int>(uncorrected);
+    out.remap_pending = pending != 0;
+    out.remap_failed = failed != 0;
   }
   return out;
 }
@@ -172,6 +237,8 @@ Nvml::Sample Nvml::Take(int index) const {
     number(out.sm_mhz, api_->Clock(*device, kClockSm, &a));
     number(out.memory_mhz, api_->Clock(*device, kClockMemory, &a));
   }
+  if (api_->PcieGenerationNow) number(out.pcie_generation, api_->PcieGenerationNow(*device, &a));
+  if (api_->PcieWidthNow) number(out.pcie_width, api_->PcieWidthNow(*device, &a));
   struct Utilization use {};
   if (api_->Utilization && api_->Utilization(*device, &use) == 0) {
     out.gpu_percent = static_cast<int>(use.gpu);
@@ -183,6 +250,40 @@ Nvml::Sample Nvml::Take(int index) const {
   }
   unsigned long long reasons = 0;
   if (api_->Throttle && api_->Throttle(*device, &reasons) == 0) out.throttle = reasons;
+  return out;
+}
+
+std::vector<int> VisibleGpus(const Nvml& nvml) {
+  std::vector<int> all;
+  for (int i = 0; i < nvml.count(); ++i) all.push_back(i);
+  const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!variable) return all;
+  std::vector<int> out;
+  std::istringstream words(variable);
+  for (std::string word; std::getline(words, word, ',');) {
+    for (int i : all) {
+      bool number = word == std::to_string(i);
+      bool uuid = word.rfind("GPU-", 0) == 0 && nvml.Describe(i).uuid.rfind(word, 0) == 0;
+      if (number || uuid) out.push_back(i);
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> ThrottleReasons(uint64_t bits) {
+  struct Reason {
+    uint64_t bit;
+    const char* text;
+  };
+  static constexpr Reason kReasons[] = {{0x04, "power cap"},
+                                        {0x08, "hardware slowdown"},
+                                        {0x20, "heat"},
+                                        {0x40, "hardware slowdown, heat"},
+                                        {0x80, "external power brake"}};
+  std::vector<std::string> out;
+  for (const Reason& r : kReasons) {
+    if (bits & r.bit) out.emplace_back(r.text);
+  }
   return out;
 }
 

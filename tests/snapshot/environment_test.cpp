@@ -11,7 +11,7 @@
 #include "catch.h"
 #include "exp/snapshot/gpu_sampler.h"
 #include "exp/snapshot/redact.h"
-#include "src/snapshot/nvml.h"
+#include "exp/snapshot/nvml.h"
 
 using namespace xp::snapshot;
 using nlohmann::json;

@@ -9,7 +9,7 @@
 namespace xp::record {
 
 struct Difference {
-  std::string section;               // "config", "code", "environment", "data", "metrics"
+  std::string section;               // "config", "code", "data", "environment", "machine", "metrics"
   std::string name;                  // "optimizer.lr"
   std::vector<std::string> values;   // one a run; empty: absent
   std::vector<std::string> origins;  // of config values, one a run

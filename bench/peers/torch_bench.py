@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""The cases of `exp bench` in PyTorch, one JSON line each, measured by the same rule.
+
+Reads a JSON list of cases from the first argument: {"model", "batch", "precision", "device", "mode",
+"deterministic", "seconds", "repeats", "warmup", "settle", "height", "width", "max_boxes", "threads"}; mode is
+eager or compile. Whole training steps (forward, loss, backward, SGD with momentum and weight decay) on random
+tensors that lie on the device.
+"""
+import json, sys, time, warnings
+
+warnings.filterwarnings("ignore")
+try:
+    import torch, torchvision
+except Exception as e:  # noqa: BLE001
+    print(json.dumps({"missing": f"{type(e).__name__}: {e}"}), flush=True)
+    sys.exit(0)
+
+
+def make(name):
+    if name == "fasterrcnn_resnet50_fpn":
+        return torchvision.models.detection.fasterrcnn_resnet50_fpn(
+            weights=None, weights_backbone=None, num_classes=91, trainable_backbone_layers=5)
+    if name == "ssd300_vgg16":
+        return torchvision.models.detection.ssd300_vgg16(weights=None, weights_backbone=None, num_classes=91)
+    if name == "resnext101_32x4d" or name.startswith("se_"):
+        if not name.startswith("se_"):
+            return torchvision.models.ResNet(torchvision.models.resnet.Bottleneck, [3, 4, 23, 3], groups=32, width_per_group=4)
+        import timm
+        return timm.create_model("seresnext101_32x4d", pretrained=False)
+    return getattr(torchvision.models, name)(weights=None)
+
+
+def detection_batch(c, device):
+    g = torch.Generator().manual_seed(0)
+    n, h, w, boxes = c["batch"], c["height"], c["width"], c["max_boxes"]
+    images = [torch.rand(3, h, w, generator=g).to(device) for _ in range(n)]
+    targets = []
+    for _ in range(n):
+        xy = torch.rand(boxes, 2, generator=g) * torch.tensor([w * 0.6, h * 0.6])
+        wh = torch.rand(boxes, 2, generator=g) * torch.tensor([w * 0.3, h * 0.3]) + 16
+        targets.append({"boxes": torch.cat([xy, xy + wh], 1).to(device),
+                        "labels": torch.randint(1, 91, (boxes,), generator=g).to(device)})
+    return images, targets
+
+
+def measure(c):
+    cuda = c["device"] != "cpu" and torch.cuda.is_available()
+    device = torch.device(c["device"] if cuda and ":" in c["device"] else "cuda" if cuda else "cpu")
+    if c["device"].startswith("cuda") and not cuda:
+        raise RuntimeError("this PyTorch sees no GPU")
+    if not cuda and c["threads"] > 0:
+        torch.set_num_threads(c["threads"])
+    wait = torch.cuda.synchronize if cuda else lambda: None
+    torch.manual_seed(0)
+    torch.use_deterministic_algorithms(c["deterministic"])
+    torch.backends.cudnn.benchmark = not c["deterministic"]
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = c["precision"] != "fp32"
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(c["precision"])
+    start = time.perf_counter()
+    detector = c["model"].startswith(("fasterrcnn", "ssd"))
+    model = make(c["model"]).to(device).train()
+    if not detector:
+        model = model.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=1e-4, fused=cuda)
+    scaler = torch.amp.GradScaler("cuda", enabled=cuda and c["precision"] == "fp16")
+    net = torch.compile(model) if c["mode"] == "compile" and not detector else model
+    if detector:
+        images, targets = detection_batch(c, device)
+        loss_of = lambda: sum(net(images, targets).values())
+    else:
+        x = torch.randn(c["batch"], 3, c["height"], c["width"], device=device).to(memory_format=torch.channels_last)
+        y = torch.randint(0, 1000, (c["batch"],), device=device)
+        loss_of = lambda: torch.nn.functional.cross_entropy(net(x), y)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+            loss = loss_of()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    def window(steps):
+        t = time.perf_counter()
+        for _ in range(steps):
+            step()
+        wait()
+        return (time.perf_counter() - t) / steps
+
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+    loss = step()
+    wait()
+    setup = time.perf_counter() - start
+    before = window(max(1, c["warmup"] - 1))
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < c["settle"]:
+        now = window(max(1, int(0.25 * c["seconds"] / before)))
+        steady = abs(now - before) < 0.02 * before
+        before = now
+        if steady:
+            break
+    steps = max(1, int(c["seconds"] / before))
+    times = sorted(window(steps) for _ in range(max(1, c["repeats"])))
+    middle = times[len(times) // 2]
+    limit = max(1.1 * middle, middle + 5 * sorted(abs(t - middle) for t in times)[len(times) // 2])
+    outliers = 0
+    while outliers < c["repeats"] // 3 and times[-1] > limit:
+        times.pop()
+        outliers += 1
+    median = times[len(times) // 2]
+    name = torch.cuda.get_device_name(device) if cuda else f"cpu, {torch.get_num_threads()} threads"
+    return {"status": "ok", "device": f"{name}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}",
+            "images_per_second": c["batch"] / median, "milliseconds": median * 1e3, "fastest_milliseconds": times[0] * 1e3,
+            "slowest_milliseconds": times[-1] * 1e3, "spread": (times[-1] - times[0]) / median, "repeats": len(times),
+            "outliers": outliers, "steps_a_repeat": steps, "setup_seconds": setup, "loss": float(loss.detach()),
+            "bytes": torch.cuda.max_memory_allocated() if cuda else 0}
+
+
+def main():
+    for c in json.loads(sys.argv[1]):
+        try:
+            row = measure(c)
+        except Exception as e:  # noqa: BLE001
+            memory = isinstance(e, getattr(torch.cuda, "OutOfMemoryError", MemoryError)) or "out of memory" in str(e).lower()
+            text = (str(e).splitlines() or [""])[0][:200]
+            row = {"status": "mem lim" if memory else "fail", "reason": f"{type(e).__name__}: {text}"}
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+// How fast a model trains: whole steps (forward, losses, backward, SGD) on data that lies on the
+// device, so that loading doesn't count; and the loader, and training from JPEGs.
+//
+// A case is set up, stepped `warmup` times, then stepped until two windows in a row differ by less
+// than 2 % or `settle_seconds` have passed, so that clocks and temperature are steady. Then
+// `repeats` windows of about `seconds_a_repeat` are timed, each ending with a wait for the device.
+// A window that is slower than the median by more than 10 % and by more than five times the median
+// deviation is an outlier and left out, at most a third of them; the median of the rest counts.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exp/bench/matrix.h"
+#include "exp/bench/row.h"
+#include "exp/bench/speeds.h"
+
+namespace xp::bench {
+
+// Never throws for what a case does: a case that can't run is a row with its reason.
+Row MeasureSteps(const Case& c);
+// Fills matrix_share and copy_share from a device's speeds.
+void CompareWithSpeeds(const DeviceSpeeds& speeds, Row* row);
+
+// The speeds of a case's device in its precision.
+DeviceSpeeds SpeedsFor(const Case& c);
+
+// At least so many bytes does a step need on the device, from the plan alone.
+uint64_t LeastBytes(const Case& c);
+// The largest batch whose plan fits into the free memory of the case's device, at most `limit`; 0:
+// none. It is an upper bound, without workspaces: the row of that batch decides.
+int LargestBatch(const Case& c, int limit);
+// Measures the largest batch that fits, going down in steps of 3 % from LargestBatch.
+Row MeasureLargest(Case c, int limit);
+
+// JPEGs for the loader: those below a folder, or drawn ones in a temporary folder.
+class Photos;
+std::shared_ptr<Photos> OpenPhotos(const LoaderPart& part);
+Row MeasureLoader(const Case& c, const LoaderPart& part, Photos& photos);
+Row MeasureEndToEnd(const Case& c, const EndToEndPart& part, Photos& photos);
+
+// The windows that count, and how many were left out: the rule above. Seconds a step.
+struct Windows {
+  std::vector<double> kept;  // sorted
+  int outliers = 0;
+  double median = 0;
+};
+Windows JudgeWindows(std::vector<double> seconds);
+
+// The same cases in PyTorch, by a script that is part of this program, in one process of `python`.
+// `on_row` is called as they come; rows "fail" with the reason where PyTorch isn't there.
+void MeasureTorch(const std::string& python, const std::vector<Case>& cases,
+                  const std::function<void(const Row&)>& on_row);
+
+}  // namespace xp::bench

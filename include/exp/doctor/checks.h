@@ -1,0 +1,61 @@
+// The checks that only look: each is a function of the system, without effects.
+#pragma once
+
+#include "exp/doctor/finding.h"
+#include "exp/doctor/system.h"
+#include "exp/graph/cuda_build.h"
+
+namespace xp::doctor {
+
+// What the checks compare the system with.
+struct Subject {
+  const System& system;
+  graph::CudaBuild build;
+  std::string binary;  // this program; empty: not looked at
+  std::string data;    // folder of the images
+  std::string store;   // folder of the store, or where it would be
+  std::string work;    // where checkpoints go
+};
+
+// ---- versions (versions.cpp, cuda_libraries.cpp, library.cpp)
+Findings CheckDriver(const Subject& s);     // driver; driver.runtime
+Findings CheckGpuCode(const Subject& s);    // gpu.code: compute capability against code and PTX
+Findings CheckCudnn(const Subject& s);      // cudnn; cudnn.parts
+Findings CheckNccl(const Subject& s);       // nccl
+Findings CheckCompilers(const Subject& s);  // nvcc: against the driver and the C++ compiler
+Findings CheckBinary(const Subject& s);     // glibc: what this program needs of the system
+// Another library or program: findings "library.*" name the symbol versions and the libraries that
+// the system lacks.
+Findings CheckLibrary(const System& system, const std::string& path);
+
+// ---- health (gpu_health.cpp, kernel_log.cpp, host_health.cpp, limits.cpp)
+Findings CheckGpuHealth(const Subject& s);  // gpu.N.power, .heat, .persistence, .ecc, ...
+Findings CheckKernelLog(const Subject& s);  // xid; kernel.memory; kernel.disk
+Findings CheckCpu(const Subject& s);        // cpu.governor; cpu.turbo; cpu.limit
+Findings CheckMemory(const Subject& s);     // memory; swap; memory.limit
+Findings CheckLimits(const Subject& s);     // files; shm
+Findings CheckDisk(const Subject& s);       // disk.store, disk.work, disk.cache
+
+// What was seen of a GPU while it worked at full load.
+struct LoadSeen {
+  snapshot::Nvml::Static about;
+  int index = 0;
+  double seconds = 0;
+  std::vector<snapshot::Nvml::Sample> samples;  // first seconds included
+};
+Findings CheckUnderLoad(const LoadSeen& seen);  // gpu.N.load; gpu.N.pcie
+
+// All of the above but CheckLibrary and CheckUnderLoad, in the order of the table.
+Findings CheckAll(const Subject& s);
+
+// The newest driver that CUDA `runtime` ("13.0") came with, and the oldest one that runs it by
+// minor-version compatibility; empty where the table doesn't know.
+struct DriverNeed {
+  std::string full, minor;
+};
+DriverNeed DriverFor(const std::string& runtime);
+
+// -1, 0, 1; parts are compared as numbers: 550.54.9 < 550.54.15, 12.4 == 12.4.0.
+int CompareVersions(const std::string& a, const std::string& b);
+
+}  // namespace xp::doctor

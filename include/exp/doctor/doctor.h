@@ -1,0 +1,52 @@
+// `exp doctor`: all checks in order, and their report.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "exp/doctor/finding.h"
+
+namespace xp::doctor {
+
+struct DoctorOptions {
+  bool deep = false;    // minutes instead of half a minute
+  bool measure = true;  // smoke tests and speeds; without them only what can be looked at
+  std::string root;     // look at the files of another machine below this folder
+  std::string device =
+      "auto";  // of the smoke tests: auto (the first GPU, else the CPU), cpu, cuda:N
+  std::string data, store, work;
+  std::string binary;  // this program
+  // Starts this program as a child of the test of two processes, followed by the device and a
+  // folder for cuDNN's plans; empty: that test is left out.
+  std::vector<std::string> child;
+  std::function<void(const Finding&)> on_finding;  // as they come
+};
+
+struct Report {
+  Findings findings;
+  Level worst = Level::kOk;
+  bool deep = false;
+  double seconds = 0;
+};
+
+// Throws UsageError for a device that can't be; everything else becomes a finding.
+Report Examine(const DoctorOptions& options);
+
+// What the child of the test of two processes does. `plans`: so that all take the same ones.
+void RunChild(const std::string& device, const std::string& plans);
+
+// 0: nothing wrong; 4: warnings; 1: errors.
+int ExitCode(Level worst);
+
+// docs/doctor.md lists the keys.
+std::string ReportJson(const Report& report, const std::string& environment_json);
+// One finding as lines of text; `colour`: with ANSI colours; `columns`: of the terminal.
+std::string FindingText(const Finding& finding, bool colour, int columns);
+// "31 checks: 25 ok, 4 absent, 2 warnings, 0 errors in 21.3 s".
+std::string SummaryText(const Report& report);
+// The combination of versions as a Markdown table, from the environment that was captured.
+std::string Memo(const std::string& environment_json);
+
+}  // namespace xp::doctor

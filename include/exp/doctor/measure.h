@@ -1,0 +1,57 @@
+// The checks that measure: disks, JPEG decoding, memory, a GPU under load.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "exp/doctor/checks.h"
+#include "exp/doctor/finding.h"
+#include "exp/graph/backend.h"
+
+namespace xp::doctor {
+
+// ---- the data folder
+struct ReadSpeed {
+  int64_t files_seen = 0, images_seen = 0;
+  double sequential_bytes_a_second = 0;  // 0: not measured
+  double small_files_a_second = 0, small_bytes_a_second = 0;
+  int threads = 0;
+  bool own_file = false;            // a file that was written for it: the folder holds no large one
+  std::vector<std::string> images;  // some JPEGs, for the decoding
+  std::string problem;
+};
+// Around the page cache as far as the system lets one. `seconds` bounds each of the two parts.
+ReadSpeed MeasureReads(const std::string& folder, double seconds);
+Findings JudgeReads(const std::string& folder, const ReadSpeed& speed);
+
+// ---- decoding
+struct DecodeSpeed {
+  double images_a_second_core = 0, images_a_second_all = 0;
+  int threads = 0;
+  double megapixels = 0, kilobytes = 0;  // mean of an image
+  bool drawn = false;                    // images made here, of 500 x 375
+};
+DecodeSpeed MeasureDecode(const std::vector<std::string>& images, double seconds);
+
+// What the loader can feed, from both, against what the device needs for ResNet-50
+// (`needed_images_a_second`, 0: not known).
+Findings JudgeLoader(const ReadSpeed& reads, const DecodeSpeed& decode,
+                     double needed_images_a_second);
+// ResNet-50's training at batch 256 as bounded by a device's measured speeds: it moves 361 MB and
+// computes 24.6 GFLOP an image (fused batch norm; docs/bench.md).
+double ResNetNeed(double copy_bytes_a_second, double matrix_flop_a_second, bool cuda);
+
+// ---- a device under load
+struct LoadResult {
+  LoadSeen seen;
+  double flop_a_second = 0, first_flop_a_second = 0;  // over all of it; over its first second
+};
+// Multiplies for `seconds` in this thread while another one asks NVML (not for the CPU).
+LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_index,
+                      double seconds);
+Finding JudgeSpeedUnderLoad(const LoadResult& load);
+
+Finding CheckMemoryOf(int cuda_device, bool deep);  // cuda_device -1: memory of this process
+
+}  // namespace xp::doctor

@@ -1,0 +1,67 @@
+// NVIDIA's management library, loaded when the program runs so that it also runs without a driver.
+// Source of the interface: the NVML API reference (docs.nvidia.com/deploy/nvml-api).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xp::snapshot {
+
+class Nvml {
+ public:
+  // nullptr where there is no driver; `why` (may be null) says what is wrong. The file is
+  // libnvidia-ml.so.1, or EXP_NVML names another one.
+  static std::shared_ptr<Nvml> Load(std::string* why = nullptr);
+  ~Nvml();
+
+  // What stays the same from minute to minute; what the card or the driver doesn't tell is absent.
+  struct Static {
+    std::string name, uuid;
+    int major = 0, minor = 0;  // compute capability
+    std::optional<int64_t> memory_bytes;
+    std::optional<bool> persistence, ecc, mig;
+    std::optional<int> power_limit_mw, power_limit_default_mw, power_limit_max_mw;
+    std::optional<int> max_sm_mhz, max_memory_mhz;
+    std::optional<int> pcie_generation, pcie_width, slowdown_celsius;  // of PCIe: the most it can
+    std::optional<int> compute_mode;  // 0: default; 1, 3: exclusive; 2: prohibited
+  };
+  // Errors of its memory since the driver was loaded (volatile) or ever (pages, rows).
+  struct Faults {
+    std::optional<int64_t> corrected, uncorrected;  // ECC, volatile
+    std::optional<int> retired_pages;               // cards before Ampere
+    std::optional<bool> retirement_pending;
+    std::optional<int> remapped_corrected, remapped_uncorrected;  // rows; Ampere and later
+    std::optional<bool> remap_pending, remap_failed;
+  };
+  struct Sample {
+    std::optional<int> celsius, power_mw, sm_mhz, memory_mhz, gpu_percent, memory_percent;
+    std::optional<int> pcie_generation, pcie_width;  // of the link now: it sleeps when idle
+    std::optional<int64_t> memory_used;
+    uint64_t throttle = 0;  // nvmlClocksThrottleReason* bits
+  };
+
+  std::string driver() const;
+  std::string cuda_driver() const;  // "12.4"
+  int count() const;
+  Static Describe(int device) const;
+  Faults Errors(int device) const;
+  Sample Take(int device) const;
+
+ private:
+  Nvml() = default;
+  struct Api;
+  std::unique_ptr<Api> api_;
+};
+
+// NVML's numbers of the GPUs that CUDA_VISIBLE_DEVICES lets CUDA see, in CUDA's order (that of
+// CUDA_DEVICE_ORDER=PCI_BUS_ID; uuids are matched by their beginning).
+std::vector<int> VisibleGpus(const Nvml& nvml);
+
+// nvmlClocksThrottleReason* bits in words, those of idleness and of clocks set on purpose left out:
+// "power cap", "heat", ...; empty when nothing holds the clocks down.
+std::vector<std::string> ThrottleReasons(uint64_t bits);
+
+}  // namespace xp::snapshot

@@ -1,0 +1,214 @@
+// The loader alone, and training from JPEGs.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/bench/photos.h"
+#include "exp/bench/throughput.h"
+#include "exp/data/class_loader.h"
+#include "exp/data/image_list.h"
+#include "src/bench/guarded.h"
+#include "src/bench/power.h"
+#include "src/bench/trial.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::bench {
+
+class Photos {
+ public:
+  explicit Photos(const LoaderPart& part) {
+    part.images.empty() ? Draw(part.count) : Find(part.images, part.count);
+    if (files.empty()) {
+      throw UsageError({.what = "there is no JPEG",
+                        .where = part.images,
+                        .expected = "a folder with .jpg files"});
+    }
+  }
+  ~Photos() {
+    std::error_code ignored;
+    if (drawn) fs::remove_all(root, ignored);
+  }
+  Photos(const Photos&) = delete;
+  Photos& operator=(const Photos&) = delete;
+
+  // `images` entries, files again and again, labels in turn.
+  std::shared_ptr<data::ImageList> List(int images, int classes) const {
+    auto list = std::make_shared<data::ImageList>();
+    list->path = list->root = root.string();
+    for (int i = 0; i < classes; ++i) list->classes.push_back(std::to_string(i));
+    for (int i = 0; i < images; ++i) {
+      list->files.push_back(files[static_cast<size_t>(i) % files.size()]);
+      list->labels.push_back(i % classes);
+    }
+    return list;
+  }
+
+  fs::path root;
+  std::vector<std::string> files;
+  bool drawn = false;
+
+ private:
+  void Draw(int count) {
+    std::error_code error;
+    fs::path base = fs::temp_directory_path(error);
+    std::string pattern = ((error ? fs::path("/tmp") : base) / "exp-bench-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw JobError({.what = "no temporary folder can be made", .where = pattern});
+    }
+    root = pattern;
+    drawn = true;
+    // Beyond some hundred the same again: the page cache holds them anyhow.
+    std::vector<std::string> photos = DrawPhotos(std::min(count, 256));
+    for (size_t i = 0; i < photos.size(); ++i) {
+      files.push_back(fmt::format("{}.jpg", i));
+      WriteFileAtomic(root / files.back(), photos[i]);
+    }
+  }
+  void Find(const std::string& folder, int count) {
+    root = folder;
+    std::error_code error;
+    for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+         it.increment(error)) {
+      std::string extension = it->path().extension().string();
+      std::transform(extension.begin(), extension.end(), extension.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      if (extension == ".jpg" || extension == ".jpeg") {
+        files.push_back(fs::relative(it->path(), root, error).string());
+      }
+    }
+    std::sort(files.begin(), files.end());
+    if (files.size() > static_cast<size_t>(count)) files.resize(static_cast<size_t>(count));
+  }
+};
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Seconds(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
+
+data::ClassLoaderOptions LoaderOptions(const Case& c, const LoaderPart& part) {
+  data::ClassLoaderOptions options;
+  options.samples_per_gpu = c.batch;
+  options.workers = c.workers;
+  options.prefetch = std::max(3, c.workers / 2);
+  options.size = part.size;
+  options.resize = part.size * 256 / 224;
+  options.last_batch = data::LastBatch::kDrop;
+  return options;
+}
+
+void MeasureLoaderInto(const Case& c, const LoaderPart& part, Photos& photos, Row* row) {
+  // One endless epoch, timed after what the workers had ready before the clock started.
+  constexpr int kSkip = 2;
+  int batches = 100000 / c.batch + kSkip + 1;
+  data::ClassLoader loader(photos.List(batches * c.batch, 1000), LoaderOptions(c, part));
+  loader.StartEpoch(0);
+  data::ClassBatch batch;
+  int skip = kSkip + loader.options().prefetch;
+  for (int i = 0; i < skip && loader.Next(&batch); ++i) {
+  }
+  std::vector<double> times;
+  for (int repeat = 0; repeat < c.repeats; ++repeat) {
+    Clock::time_point start = Clock::now();
+    int count = 0;
+    while (Seconds(start) < c.seconds_a_repeat && loader.Next(&batch)) ++count;
+    if (count == 0) break;
+    times.push_back(Seconds(start) / count);
+  }
+  if (times.empty()) throw JobError({.what = "the loader gave no batch"});
+  Windows windows = JudgeWindows(times);
+  row->device = fmt::format("{} JPEGs, {}", photos.files.size(),
+                            photos.drawn ? "drawn, 500x375" : photos.root.string());
+  row->milliseconds = windows.median * 1e3;
+  row->images_per_second = c.batch / windows.median;
+  row->fastest = windows.kept.front() * 1e3;
+  row->slowest = windows.kept.back() * 1e3;
+  row->spread = (row->slowest - row->fastest) / row->milliseconds;
+  row->repeats = static_cast<int>(windows.kept.size());
+  row->outliers = windows.outliers;
+}
+
+void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& photos, Row* row) {
+  Case c = given;
+  c.height = c.width = part.size;
+  Clock::time_point start = Clock::now();
+  Trial trial(c);
+  if (trial.model().task() != models::Task::kClassification) {
+    throw UsageError({.what = "end to end is measured with classifiers, not with " + c.model,
+                      .next = "`exp run` of a detector reports its img/s an epoch"});
+  }
+  row->device = trial.device();
+  row->bytes = trial.bytes();
+  int images = std::max(c.batch, part.images_an_epoch / c.batch * c.batch);
+  data::ClassLoader loader(photos.List(images, 1000), LoaderOptions(c, part));
+  data::ClassBatch batch;
+  double later = 0;
+  std::unique_ptr<PowerMeter> meter;
+  for (int epoch = 0; epoch < std::max(2, part.epochs); ++epoch) {
+    if (epoch == 1) {
+      meter = std::make_unique<PowerMeter>(
+          trial.is_cuda() ? (c.device == "auto" ? "cuda:0" : c.device) : "cpu");
+    }
+    Clock::time_point begin = Clock::now();
+    loader.StartEpoch(static_cast<uint32_t>(epoch));
+    for (bool first = epoch == 0; loader.Next(&batch);) {
+      trial.SetImages(batch.images, batch.labels);
+      trial.Start();
+      if (first) {
+        trial.Wait();
+        row->setup_seconds = Seconds(start);
+        first = false;
+      }
+    }
+    trial.Wait();
+    if (epoch == 0) {
+      row->first_epoch_seconds = Seconds(begin);
+    } else {
+      later += Seconds(begin);
+    }
+  }
+  PowerSeen seen = meter->Stop();
+  row->watts = seen.watts;
+  row->celsius = seen.celsius;
+  row->sm_mhz = seen.sm_mhz;
+  row->throttled = seen.throttled;
+  row->repeats = std::max(2, part.epochs) - 1;
+  row->epoch_seconds = later / row->repeats;
+  row->images_per_second = images / row->epoch_seconds;
+  row->milliseconds = 1e3 * c.batch / row->images_per_second;
+  row->loss = trial.Loss();
+}
+
+}  // namespace
+
+std::shared_ptr<Photos> OpenPhotos(const LoaderPart& part) {
+  return std::make_shared<Photos>(part);
+}
+
+Row MeasureLoader(const Case& c, const LoaderPart& part, Photos& photos) {
+  Row row;
+  row.c = c;
+  row.c.kind = "loader";
+  Guarded(&row, [&] { MeasureLoaderInto(c, part, photos, &row); });
+  return row;
+}
+
+Row MeasureEndToEnd(const Case& c, const EndToEndPart& part, Photos& photos) {
+  Row row;
+  row.c = c;
+  row.c.kind = "end_to_end";
+  Guarded(&row, [&] { MeasureEndToEndInto(c, part, photos, &row); });
+  return row;
+}
+
+}  // namespace xp::bench

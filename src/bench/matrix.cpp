@@ -1,0 +1,173 @@
+#include "exp/bench/matrix.h"
+
+#include <algorithm>
+
+#include "exp/base/error.h"
+#include "exp/config/reader.h"
+#include "exp/models/zoo.h"
+
+namespace xp::bench {
+namespace {
+
+using config::Reader;
+
+std::vector<int> Numbers(const Reader& r, const char* key, std::vector<int64_t> fallback,
+                         int64_t most) {
+  std::vector<int> out;
+  for (int64_t n : r.Ints(key, std::move(fallback))) {
+    if (n < 1 || n > most) {
+      r.Bad(key, "is out of range", "whole numbers from 1 to " + std::to_string(most));
+    }
+    out.push_back(static_cast<int>(n));
+  }
+  return out;
+}
+
+std::vector<bool> Switches(const Reader& r, const char* key) {
+  const config::Node* node = r.Raw(key);
+  std::vector<bool> values;
+  std::vector<config::Node> items =
+      node->IsList() ? node->items() : std::vector<config::Node>{*node};
+  for (const config::Node& item : items) {
+    if (!item.IsBool()) r.Bad(key, "is no switch", "true, false or a list of them");
+    values.push_back(item.AsBool());
+  }
+  if (values.empty()) r.Bad(key, "is empty", "true, false or a list of them");
+  return values;
+}
+
+std::vector<std::string> Models(const Reader& r, std::vector<std::string> fallback) {
+  std::vector<std::string> models = r.Strings("models", std::move(fallback));
+  for (const std::string& model : models) {
+    try {
+      models::FindInZoo(model);
+    } catch (const Error& e) {
+      r.Bad("models", "names no model: `" + model + "`", e.text().expected);
+    }
+  }
+  return models;
+}
+
+std::vector<std::string> Precisions(const Reader& r, std::vector<std::string> fallback) {
+  static const std::vector<std::string> known{"fp32", "tf32", "bf16", "fp16"};
+  std::vector<std::string> precisions = r.Strings("precisions", std::move(fallback));
+  for (const std::string& p : precisions) {
+    if (std::find(known.begin(), known.end(), p) == known.end()) {
+      r.Bad("precisions", "names no precision: `" + p + "`", "fp32, tf32, bf16 or fp16");
+    }
+  }
+  return precisions;
+}
+
+double Positive(const Reader& r, const char* key, double fallback) {
+  double value = r.Double(key, fallback);
+  if (!(value > 0) || value > 3600) r.Bad(key, "is out of range", "seconds, above 0");
+  return value;
+}
+
+void ReadPart(const Reader& r, LoaderPart* part) {
+  part->images = r.String("images", "");
+  part->count = Numbers(r, "count", {part->count}, 1000000).front();
+  part->size = Numbers(r, "size", {part->size}, 4096).front();
+  part->workers = Numbers(r, "workers", {4}, 1024);
+  part->batches = Numbers(r, "batches", {64}, 65536);
+}
+
+// What a part doesn't say, the whole says.
+struct Lists {
+  std::vector<std::string> devices, models, precisions;
+  std::vector<int> batches;
+  std::vector<bool> captured, fusion, deterministic;
+};
+
+Lists ReadLists(const Reader& r, const Lists& outer) {
+  Lists l = outer;
+  l.devices = r.Strings("devices", outer.devices);
+  l.models = Models(r, outer.models);
+  l.precisions = Precisions(r, outer.precisions);
+  if (r.Has("batches")) l.batches = Numbers(r, "batches", {}, 65536);
+  if (r.Has("graph")) l.captured = Switches(r, "graph");
+  if (r.Has("fusion")) l.fusion = Switches(r, "fusion");
+  if (r.Has("deterministic")) l.deterministic = Switches(r, "deterministic");
+  return l;
+}
+
+void AddProduct(const Lists& l, Case c, std::vector<Case>* cases) {
+  for (const std::string& device : l.devices) {
+    for (const std::string& model : l.models) {
+      for (const std::string& precision : l.precisions) {
+        for (bool captured : l.captured) {
+          for (bool fusion : l.fusion) {
+            for (bool deterministic : l.deterministic) {
+              for (int batch : l.batches) {
+                c.device = device, c.model = model, c.precision = precision, c.batch = batch;
+                c.captured = captured, c.fusion = fusion, c.deterministic = deterministic;
+                cases->push_back(c);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+void ReadSteps(const Reader& r, const Case& base, Matrix* m) {
+  Lists l = ReadLists(r, {{base.device},
+                          {base.model},
+                          {base.precision},
+                          {base.batch},
+                          {base.captured},
+                          {base.fusion},
+                          {base.deterministic}});
+  Case c = base;
+  c.seconds_a_repeat = Positive(r, "seconds_a_repeat", c.seconds_a_repeat);
+  c.settle_seconds = Positive(r, "settle_seconds", c.settle_seconds);
+  c.repeats = Numbers(r, "repeats", {c.repeats}, 1000).front();
+  c.warmup = Numbers(r, "warmup", {c.warmup}, 100000).front();
+  if (!r.Has("parts")) return AddProduct(l, c, &m->cases);
+  for (const Reader& part : r.Children("parts")) AddProduct(ReadLists(part, l), c, &m->cases);
+}
+
+}  // namespace
+
+Matrix ReadMatrix(const config::Node& root, const Case& base) {
+  Reader r(root);
+  Matrix m;
+  ReadSteps(r, base, &m);
+  m.largest_batch = r.Bool("largest_batch", false);
+  m.largest_batch_limit = Numbers(r, "largest_batch_limit", {m.largest_batch_limit}, 65536).front();
+  m.torch_modes = r.Strings("torch_modes", m.torch_modes);
+  for (const std::string& mode : m.torch_modes) {
+    if (mode != "eager" && mode != "compile") {
+      r.Bad("torch_modes", "names no mode: `" + mode + "`", "eager or compile");
+    }
+  }
+  if (r.Has("loader")) {
+    m.loader = true;
+    ReadPart(r.Child("loader"), &m.loader_part);
+  }
+  if (r.Has("end_to_end")) {
+    Reader e = r.Child("end_to_end");
+    m.end_to_end = true;
+    ReadPart(e, &m.end_to_end_part);
+    m.end_to_end_part.models = Models(e, {"resnet50"});
+    m.end_to_end_part.precisions = Precisions(e, {base.precision});
+    m.end_to_end_part.epochs = Numbers(e, "epochs", {m.end_to_end_part.epochs}, 1000).front();
+    m.end_to_end_part.images_an_epoch =
+        Numbers(e, "images_an_epoch", {m.end_to_end_part.images_an_epoch}, 10000000).front();
+  }
+  std::vector<config::UnusedKey> unused = r.UnusedKeys();
+  if (!unused.empty()) {
+    throw UsageError({.what = "`" + unused.front().path + "` is no key of a bench matrix",
+                      .where = unused.front().where,
+                      .expected = "models, batches, precisions, devices, graph, fusion, "
+                                  "deterministic, repeats, warmup, seconds_a_repeat, "
+                                  "settle_seconds, parts, largest_batch, largest_batch_limit, "
+                                  "torch_modes, loader, end_to_end",
+                      .next = "docs/bench.md lists them"});
+  }
+  return m;
+}
+
+}  // namespace xp::bench

@@ -1,0 +1,97 @@
+#include "src/bench/power.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+namespace xp::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Of all CPU packages; -1 where they can't be read (since 2020 only root may).
+double Joules() {
+  double sum = -1;
+  std::error_code error;
+  for (fs::directory_iterator it("/sys/class/powercap", error), end; !error && it != end;
+       it.increment(error)) {
+    std::string name = it->path().filename().string();
+    bool package =
+        name.starts_with("intel-rapl:") && std::count(name.begin(), name.end(), ':') == 1;
+    std::ifstream in(it->path() / "energy_uj");
+    double microjoules = 0;
+    if (package && in >> microjoules) sum = std::max(sum, 0.0) + microjoules * 1e-6;
+  }
+  return sum;
+}
+
+int CudaNumber(const std::string& device) {
+  if (!device.starts_with("cuda")) return -1;
+  size_t colon = device.find(':');
+  return colon == std::string::npos ? 0 : std::atoi(device.c_str() + colon + 1);
+}
+
+}  // namespace
+
+PowerMeter::PowerMeter(const std::string& device) : start_(Now()) {
+  int number = CudaNumber(device);
+  if (number < 0) {
+    joules_ = Joules();
+    return;
+  }
+  nvml_ = snapshot::Nvml::Load();
+  if (!nvml_) return;
+  std::vector<int> visible = snapshot::VisibleGpus(*nvml_);
+  if (static_cast<size_t>(number) >= visible.size()) return;
+  index_ = visible[static_cast<size_t>(number)];
+  thread_ = std::thread([this] {
+    while (!stop_) {
+      samples_.push_back(nvml_->Take(index_));
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  });
+}
+
+PowerMeter::~PowerMeter() {
+  stop_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+PowerSeen PowerMeter::Stop() {
+  stop_ = true;
+  if (thread_.joinable()) thread_.join();
+  PowerSeen seen = Summarise(samples_);
+  double joules = joules_ >= 0 ? Joules() - joules_ : -1, seconds = Now() - start_;
+  // The counter wraps every few minutes: a negative difference says nothing.
+  if (joules > 0 && seconds > 0) seen.watts = joules / seconds;
+  return seen;
+}
+
+PowerSeen Summarise(const std::vector<snapshot::Nvml::Sample>& samples) {
+  PowerSeen seen;
+  int powers = 0, clocks = 0;
+  std::map<std::string, int> reasons;
+  for (const snapshot::Nvml::Sample& s : samples) {
+    if (s.power_mw) seen.watts += *s.power_mw / 1000.0, ++powers;
+    if (s.sm_mhz) seen.sm_mhz += *s.sm_mhz, ++clocks;
+    if (s.celsius) seen.celsius = std::max(seen.celsius, static_cast<double>(*s.celsius));
+    for (const std::string& reason : snapshot::ThrottleReasons(s.throttle)) ++reasons[reason];
+  }
+  if (powers > 0) seen.watts /= powers;
+  if (clocks > 0) seen.sm_mhz /= clocks;
+  for (const auto& [reason, count] : reasons) {
+    seen.throttled.push_back(
+        fmt::format("{} {:.0f} %", reason, 100.0 * count / static_cast<double>(samples.size())));
+  }
+  return seen;
+}
+
+}  // namespace xp::bench

@@ -1,0 +1,173 @@
+// Whole steps on data that lies on the device.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "exp/base/error.h"
+#include "exp/bench/throughput.h"
+#include "src/bench/guarded.h"
+#include "src/bench/power.h"
+#include "src/bench/trial.h"
+
+namespace xp::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Seconds(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
+
+double Window(Trial& trial, int steps) {
+  Clock::time_point begin = Clock::now();
+  trial.Run(steps);
+  return Seconds(begin) / steps;
+}
+
+// Until two windows in a row agree within 2 %.
+double Settle(Trial& trial, const Case& c, double step) {
+  Clock::time_point begin = Clock::now();
+  double before = step;
+  while (Seconds(begin) < c.settle_seconds) {
+    int steps = std::max(1, static_cast<int>(0.25 * c.seconds_a_repeat / std::max(before, 1e-6)));
+    double now = Window(trial, steps);
+    bool steady = std::abs(now - before) < 0.02 * before;
+    before = now;
+    if (steady) break;
+  }
+  return before;
+}
+
+void Measure(const Case& c, Row* row) {
+  Clock::time_point start = Clock::now();
+  Trial trial(c);
+  row->device = trial.device();
+  row->bytes = trial.bytes();
+  trial.Run(1);
+  row->setup_seconds = Seconds(start);
+  double step = Window(trial, std::max(1, c.warmup - 1));
+  step = Settle(trial, c, step);
+  row->steps_a_repeat = std::max(1, static_cast<int>(c.seconds_a_repeat / std::max(step, 1e-6)));
+  std::vector<double> times;
+  PowerMeter meter(trial.is_cuda() ? (c.device == "auto" ? "cuda:0" : c.device) : "cpu");
+  for (int i = 0; i < std::max(1, c.repeats); ++i) {
+    times.push_back(Window(trial, row->steps_a_repeat));
+  }
+  PowerSeen seen = meter.Stop();
+  Windows windows = JudgeWindows(times);
+  row->milliseconds = windows.median * 1e3;
+  row->images_per_second = c.batch / windows.median;
+  row->fastest = windows.kept.front() * 1e3;
+  row->slowest = windows.kept.back() * 1e3;
+  row->spread = (row->slowest - row->fastest) / row->milliseconds;
+  row->repeats = static_cast<int>(windows.kept.size());
+  row->outliers = windows.outliers;
+  row->watts = seen.watts;
+  row->celsius = seen.celsius;
+  row->sm_mhz = seen.sm_mhz;
+  row->throttled = seen.throttled;
+  row->loss = trial.Loss();
+  Work work = trial.work();
+  row->flop = work.flop;
+  row->moved_bytes = work.bytes;
+  if (c.profile) row->profile = trial.Profile();
+}
+
+}  // namespace
+
+Windows JudgeWindows(std::vector<double> seconds) {
+  Windows out;
+  std::sort(seconds.begin(), seconds.end());
+  auto median = [](const std::vector<double>& sorted) { return sorted[sorted.size() / 2]; };
+  double middle = median(seconds);
+  std::vector<double> deviations;
+  for (double s : seconds) deviations.push_back(std::abs(s - middle));
+  std::sort(deviations.begin(), deviations.end());
+  double limit = std::max(1.1 * middle, middle + 5 * median(deviations));
+  size_t most = seconds.size() / 3;
+  while (static_cast<size_t>(out.outliers) < most && seconds.back() > limit) {
+    seconds.pop_back();
+    ++out.outliers;
+  }
+  out.median = median(seconds);
+  out.kept = std::move(seconds);
+  return out;
+}
+
+Row MeasureSteps(const Case& c) {
+  Row row;
+  row.c = c;
+  Guarded(&row, [&] { Measure(c, &row); });
+  return row;
+}
+
+void CompareWithSpeeds(const DeviceSpeeds& speeds, Row* row) {
+  double seconds = row->milliseconds * 1e-3;
+  if (seconds <= 0) return;
+  if (speeds.matrix_flop_a_second > 0) {
+    row->matrix_share = row->flop / seconds / speeds.matrix_flop_a_second;
+  }
+  if (speeds.copy_bytes_a_second > 0) {
+    row->copy_share = row->moved_bytes / seconds / speeds.copy_bytes_a_second;
+  }
+}
+
+DeviceSpeeds SpeedsFor(const Case& c) {
+  graph::DType compute = graph::DType::kF32;
+  Case captured = c;
+  captured.captured = true;
+  std::unique_ptr<graph::Backend> backend = OpenBackend(captured, &compute);
+  return MeasureSpeeds(*backend, compute);
+}
+
+uint64_t LeastBytes(const Case& c) {
+  // The CPU computes bf16 and fp16 in fp32, as the trainer does (docs/cpu.md).
+  graph::DType compute = graph::DType::kF32;
+  if (c.device != "cpu" && c.precision == "bf16") compute = graph::DType::kBF16;
+  if (c.device != "cpu" && c.precision == "fp16") compute = graph::DType::kF16;
+  train::OptimizerOptions optimizer;
+  return PlannedBytes(*BuildTrialGraph(c, compute, optimizer).graph, optimizer);
+}
+
+int LargestBatch(const Case& given, int limit) {
+  Case c = given;
+  graph::DType compute = graph::DType::kF32;
+  uint64_t free_bytes = 0;
+  {
+    std::unique_ptr<graph::Backend> backend = OpenBackend(c, &compute);
+    free_bytes = backend->Memory().free_bytes;
+    if (!backend->is_cuda()) c.device = "cpu";
+  }
+  auto fits = [&](int batch) {
+    c.batch = batch;
+    return LeastBytes(c) <= free_bytes;
+  };
+  int low = 0, high = 1;
+  while (high <= limit && fits(high)) low = high, high *= 2;
+  high = std::min(high, limit + 1);
+  while (high - low > 1) {
+    int middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+Row MeasureLargest(Case c, int limit) {
+  c.largest = true;
+  Row row;
+  row.c = c;
+  Guarded(&row, [&] {
+    c.batch = LargestBatch(c, limit);
+    row.c = c;
+    if (c.batch == 0) throw JobError({.what = "mem lim: not even one image fits"});
+  });
+  if (row.status != Status::kOk) return row;
+  for (int tries = 0; tries < 8; ++tries) {
+    row = MeasureSteps(c);
+    if (row.status != Status::kMemoryLimit || c.batch == 1) break;
+    c.batch -= std::max(1, c.batch * 3 / 100);
+  }
+  return row;
+}
+
+}  // namespace xp::bench

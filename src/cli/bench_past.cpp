@@ -1,0 +1,201 @@
+#include "src/cli/bench_past.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/record/reader.h"
+#include "src/cli/table.h"
+
+namespace xp::cli {
+namespace {
+
+using bench::Row;
+using nlohmann::json;
+
+std::string At(const json& value, const char* pointer) {
+  json::json_pointer p(pointer);
+  if (!value.is_object() || !value.contains(p)) return "";
+  const json& found = value.at(p);
+  return found.is_string() ? found.get<std::string>() : found.dump();
+}
+
+// What explains other speeds, most telling first.
+bench::Facts FactsOf(const record::BenchRecord& r) {
+  json e = json::parse(r.environment_json, nullptr, false);
+  bench::Facts facts;
+  auto add = [&](const char* name, const std::string& text) {
+    if (!text.empty()) facts.emplace_back(name, text);
+  };
+  add("call", r.name + (r.label.empty() ? "" : " (" + r.label + ")"));
+  add("measured", r.created_ns > 0 ? record::ShowTime(r.created_ns) : "");
+  add("device", r.device);
+  add("driver", At(e, "/gpu/driver"));
+  add("CUDA of the driver", At(e, "/gpu/cuda_driver"));
+  add("CUDA runtime of exp", At(e, "/cuda_build/runtime"));
+  add("cuDNN", At(e, "/gpu/cudnn"));
+  add("CPU", At(e, "/cpu/model") + ", " + At(e, "/cpu/logical") + " threads");
+  add("system", At(e, "/os/name") + ", " + At(e, "/os/kernel"));
+  add("container", At(e, "/os/container"));
+  add("oneDNN", At(e, "/libraries/libdnnl/version"));
+  add("exp", At(e, "/program/version") + ", " + At(e, "/program/compiler"));
+  json speeds = json::parse(r.speeds_json, nullptr, false);
+  if (speeds.is_object()) {
+    for (const auto& [key, s] : speeds.items()) {
+      facts.emplace_back("best of " + key,
+                         fmt::format("copies {:.3f} TB/s, multiplies {:.2f} TFLOP/s",
+                                     s.value("copy_bytes_per_second", 0.0) * 1e-12,
+                                     s.value("matrix_flop_per_second", 0.0) * 1e-12));
+    }
+  }
+  return facts;
+}
+
+std::vector<Row> Rows(const record::Store& store, const record::BenchRecord& r) {
+  std::vector<Row> rows;
+  for (const record::BenchRow& row : record::LoadBenchRows(store, r.id)) {
+    rows.push_back(bench::RowFromJson(row.result_json));
+  }
+  return rows;
+}
+
+std::string Name(const record::BenchRecord& r) { return r.label.empty() ? r.name : r.label; }
+
+int Compare(const record::Store& store, const bench::PastOptions& options) {
+  record::BenchRecord a = record::FindBench(store, options.compare[0]),
+                      b = record::FindBench(store, options.compare[1]);
+  std::vector<Row> rows_a = Rows(store, a), rows_b = Rows(store, b);
+  std::vector<bench::Pair> pairs = bench::PairUp(rows_a, rows_b);
+  bench::Facts facts_a = FactsOf(a), facts_b = FactsOf(b);
+  std::string name_a = Name(a), name_b = Name(b);
+  if (name_a == name_b) name_a += " " + a.name, name_b += " " + b.name;
+  if (options.json) {
+    json out = json::array();
+    for (const bench::Pair& p : pairs) {
+      json row = {{"key", p.key}};
+      row["a"] = p.a ? json::parse(bench::RowJson(*p.a)) : json();
+      row["b"] = p.b ? json::parse(bench::RowJson(*p.b)) : json();
+      row["ratio"] = p.ratio > 0 ? json(p.ratio) : json();
+      out.push_back(row);
+    }
+    fmt::print(
+        "{}\n",
+        json(
+            {{"a", a.name}, {"b", b.name}, {"pairs", out}, {"mean_ratio", bench::MeanRatio(pairs)}})
+            .dump(2));
+    return 0;
+  }
+  // Only what differs of the two machines.
+  std::vector<std::vector<std::string>> lines;
+  for (const auto& [name, text] : facts_a) {
+    auto other = std::find_if(facts_b.begin(), facts_b.end(),
+                              [&, n = name](const auto& f) { return f.first == n; });
+    std::string theirs = other == facts_b.end() ? "-" : other->second;
+    if (theirs != text) lines.push_back({name, text, theirs});
+  }
+  for (const auto& [name, text] : facts_b) {
+    bool known = std::any_of(facts_a.begin(), facts_a.end(),
+                             [&, n = name](const auto& f) { return f.first == n; });
+    if (!known) lines.push_back({name, "-", text});
+  }
+  PrintTable({"", name_a, name_b}, lines, 60);
+  fmt::print("\n{}", bench::CompareText(name_a, name_b, pairs));
+  if (!options.markdown.empty()) {
+    WriteFileAtomic(options.markdown, bench::CompareMarkdown(name_a, name_b, pairs));
+  }
+  return 0;
+}
+
+// The calls; with models, also each case's img/s through them.
+int History(const record::Store& store, const bench::PastOptions& options) {
+  std::vector<record::BenchRecord> all = record::ListBenches(store);
+  if (options.json) {
+    json out = json::array();
+    for (const record::BenchRecord& r : all)
+      out.push_back(json::parse(BenchJson(r, Rows(store, r))));
+    fmt::print("{}\n", out.dump(2));
+    return 0;
+  }
+  std::vector<std::vector<std::string>> lines, cases;
+  for (const record::BenchRecord& r : all) {
+    json e = json::parse(r.environment_json, nullptr, false);
+    std::vector<Row> rows = Rows(store, r);
+    lines.push_back({r.name, r.label, record::ShowTime(r.created_ns), r.host, r.device,
+                     At(e, "/gpu/driver"), At(e, "/gpu/cudnn"), At(e, "/os/container"),
+                     std::to_string(rows.size())});
+    for (const Row& row : rows) {
+      bool wanted = std::find(options.models.begin(), options.models.end(), row.c.model) !=
+                    options.models.end();
+      if (!wanted) continue;
+      cases.push_back({row.c.program + " " + row.c.kind + " " + row.c.model,
+                       std::to_string(row.c.batch) + (row.c.largest ? " max" : ""), row.c.precision,
+                       bench::Mode(row.c), r.name, record::ShowTime(r.created_ns),
+                       row.status == bench::Status::kOk
+                           ? fmt::format("{:.1f}", row.images_per_second)
+                           : bench::StatusText(row.status)});
+    }
+  }
+  PrintTable({"CALL", "LABEL", "WHEN", "HOST", "DEVICE", "DRIVER", "CUDNN", "CONTAINER", "ROWS"},
+             lines, 44);
+  if (cases.empty()) return 0;
+  std::stable_sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) {
+    return std::tie(a[0], a[2], a[3], a[1]) < std::tie(b[0], b[2], b[3], b[1]);
+  });
+  fmt::print("\n");
+  PrintTable({"CASE", "BATCH", "PRECISION", "MODE", "CALL", "WHEN", "IMG/S"}, cases, 44);
+  return 0;
+}
+
+}  // namespace
+
+std::string BenchJson(const record::BenchRecord& r, const std::vector<Row>& rows) {
+  json out = {
+      {"format", 1},        {"name", r.name}, {"label", r.label},    {"created_ns", r.created_ns},
+      {"device", r.device}, {"host", r.host}, {"machine", r.machine}};
+  out["speeds"] = json::parse(r.speeds_json, nullptr, false);
+  out["matrix"] = json::parse(r.matrix_json, nullptr, false);
+  out["environment"] = json::parse(r.environment_json, nullptr, false);
+  for (const char* key : {"speeds", "matrix", "environment"}) {
+    if (out[key].is_discarded()) out[key] = nullptr;
+  }
+  out["rows"] = json::array();
+  for (const Row& row : rows) out["rows"].push_back(json::parse(bench::RowJson(row)));
+  return out.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+void WriteBenchFiles(const record::BenchRecord& r, const std::vector<Row>& rows,
+                     const bench::PastOptions& options) {
+  if (!options.markdown.empty()) {
+    WriteFileAtomic(options.markdown, bench::Markdown(FactsOf(r), rows));
+  }
+  if (!options.csv.empty()) WriteFileAtomic(options.csv, bench::Csv(rows));
+  if (!options.html.empty()) {
+    std::string title = "Training throughput" + (r.device.empty() ? "" : ": " + r.device);
+    WriteFileAtomic(options.html, bench::Html(title, FactsOf(r), rows));
+  }
+}
+
+int ShowPast(const bench::PastOptions& options) {
+  record::Store store = record::OpenFoundStore(options.store);
+  if (!options.compare.empty()) return Compare(store, options);
+  if (options.history) return History(store, options);
+  record::BenchRecord r = record::FindBench(store, options.show);
+  std::vector<Row> rows = Rows(store, r);
+  if (options.json) {
+    fmt::print("{}\n", BenchJson(r, rows));
+  } else {
+    for (const auto& [name, text] : FactsOf(r)) fmt::print("{:<22} {}\n", name, text);
+    fmt::print("\n{}\n", bench::HeadLine());
+    for (const Row& row : rows) {
+      fmt::print("{}\n", bench::RowLine(row));
+      if (!row.profile.empty()) fmt::print("{}", bench::ProfileText(row));
+    }
+  }
+  WriteBenchFiles(r, rows, options);
+  return 0;
+}
+
+}  // namespace xp::cli

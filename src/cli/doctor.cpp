@@ -1,0 +1,161 @@
+// `exp doctor`: is this machine fit to train?
+#include "exp/doctor/doctor.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/doctor/checks.h"
+#include "exp/graph/cuda_build.h"
+#include "exp/record/machine.h"
+#include "exp/record/store.h"
+#include "exp/snapshot/environment.h"
+#include "exp/snapshot/redact.h"
+#include "src/cli/command.h"
+#include "src/cli/machine_environment.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::cli {
+namespace {
+
+struct Options {
+  std::string store, data, root, device = "auto", library, child, colour = "auto";
+  bool deep = false, as_json = false, memo = false, look = false, no_store = false;
+};
+
+int Columns() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 110;
+}
+
+bool Colour(const std::string& choice) {
+  if (choice != "auto") return choice == "always";
+  const char* no = std::getenv("NO_COLOR");  // https://no-color.org
+  return ::isatty(STDOUT_FILENO) == 1 && (no == nullptr || *no == '\0');
+}
+
+fs::path StorePlace(const Options& options) {
+  fs::path found = record::FindStore(options.store, fs::current_path());
+  return found.empty() ? record::PlaceForNewStore(fs::current_path()) : found;
+}
+
+void Save(const Options& options, const doctor::Report& report, const std::string& environment) {
+  if (options.no_store || !options.root.empty()) return;
+  fs::path place = StorePlace(options);
+  try {
+    record::Store store = record::Store::OpenOrCreate(place);
+    record::DoctorReport row;
+    row.level = doctor::LevelName(report.worst);
+    row.deep = report.deep;
+    row.seconds = report.seconds;
+    row.environment_json = environment;
+    row.report_json = doctor::ReportJson(report, "");
+    record::SaveDoctorReport(store, row);
+  } catch (const Error& e) {
+    // The findings are shown anyhow; that nothing can be stored is one of them.
+    fmt::print(stderr, "note: the report isn't stored: {}\n", e.text().what);
+  }
+}
+
+int Print(const doctor::Findings& findings, const Options& options, doctor::Level* worst) {
+  for (const doctor::Finding& f : findings) {
+    *worst = std::max(*worst, f.level);
+    if (!options.as_json) {
+      fmt::print("{}", doctor::FindingText(f, Colour(options.colour), Columns()));
+    }
+  }
+  return doctor::ExitCode(*worst);
+}
+
+int RunLibrary(const Options& options) {
+  doctor::Report report;
+  std::unique_ptr<doctor::System> system = doctor::MakeHostSystem(options.root);
+  report.findings = doctor::CheckLibrary(*system, options.library);
+  int code = Print(report.findings, options, &report.worst);
+  if (options.as_json) fmt::print("{}\n", doctor::ReportJson(report, ""));
+  return code;
+}
+
+int Run(const Options& options) {
+  if (!options.child.empty()) {
+    doctor::RunChild(options.child);
+    return 0;
+  }
+  if (!options.library.empty()) return RunLibrary(options);
+  if (!options.root.empty() && !fs::is_directory(options.root)) {
+    throw UsageError({.what = "there is no such folder",
+                      .where = "--root " + options.root,
+                      .expected = "a folder with the proc, sys and etc of a machine"});
+  }
+  std::string environment = MachineEnvironment(options.memo || options.deep);
+  if (options.memo) {
+    fmt::print("{}", doctor::Memo(environment));
+    return 0;
+  }
+  doctor::DoctorOptions d;
+  d.deep = options.deep;
+  d.measure = !options.look;
+  d.root = options.root;
+  d.device = options.device;
+  d.data = options.data.empty() ? fs::current_path().string() : options.data;
+  d.store = StorePlace(options).string();
+  d.work = fs::current_path().string();
+  if (options.root.empty()) d.binary = fs::read_symlink("/proc/self/exe").string();
+  d.child = {"/proc/self/exe", "doctor", "--child"};
+  if (!options.as_json) {
+    d.on_finding = [&, group = std::string()](const doctor::Finding& f) mutable {
+      if (f.group != group) fmt::print("{}{}\n", group.empty() ? "" : "\n", f.group);
+      group = f.group;
+      fmt::print("{}", doctor::FindingText(f, Colour(options.colour), Columns()));
+      std::fflush(stdout);
+    };
+  }
+  doctor::Report report = doctor::Examine(d);
+  Save(options, report, environment);
+  if (options.as_json) {
+    fmt::print("{}\n", doctor::ReportJson(report, environment));
+  } else {
+    fmt::print("\n{}\n", doctor::SummaryText(report));
+  }
+  return doctor::ExitCode(report.worst);
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* c = app.add_subcommand("doctor",
+                                   "is this machine fit to train: versions, smoke tests, "
+                                   "health, speed");
+  c->add_option("--data", options->data,
+                "folder of the images, to measure how fast it reads; default: here");
+  c->add_option("--store", options->store, "folder of the store");
+  c->add_option("--device", options->device, "of the smoke tests: auto, cpu, cuda or cuda:N");
+  c->add_option("--library", options->library,
+                "only look whether this library or program finds its symbol versions here");
+  c->add_option("--root", options->root,
+                "look at the proc, sys and etc below this folder: another machine's, collected");
+  c->add_flag("--deep", options->deep, "minutes instead of half a minute");
+  c->add_flag("--look", options->look, "measure and compute nothing");
+  c->add_flag("--memo", options->memo, "only the combination of versions, as a Markdown table");
+  c->add_flag("--no-store", options->no_store, "don't keep the report");
+  c->add_option("--colour", options->colour, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  c->add_flag("--json", options->as_json, "for programs; docs/doctor.md lists the keys");
+  c->add_option("--child", options->child)->group("");  // of the test of two processes
+  c->footer(
+      "Exit code: 0 nothing wrong, 4 warnings, 1 errors.\n"
+      "Example: exp doctor --data data/coco/train2017");
+  c->callback([options, &context] { context.exit_code = Run(*options); });
+}
+
+}  // namespace xp::cli

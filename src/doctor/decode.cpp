@@ -1,0 +1,133 @@
+// JPEG decoding, and what the loader can feed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/bench/photos.h"
+#include "exp/data/jpeg.h"
+#include "exp/doctor/measure.h"
+
+namespace xp::doctor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Seconds(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
+
+std::span<const uint8_t> Span(const std::string& bytes) {
+  return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+}
+
+// Images a second of `threads` threads.
+double Decode(const std::vector<std::string>& images, int threads, double seconds) {
+  std::atomic<int64_t> count{0};
+  Clock::time_point start = Clock::now();
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) {
+    all.emplace_back([&, t] {
+      data::RgbImage out;
+      for (size_t i = static_cast<size_t>(t); Seconds(start) < seconds; ++i) {
+        data::DecodeJpeg(Span(images[i % images.size()]), "image", {}, &out);
+        ++count;
+      }
+    });
+  }
+  for (std::thread& t : all) t.join();
+  return static_cast<double>(count) / Seconds(start);
+}
+
+}  // namespace
+
+DecodeSpeed MeasureDecode(const std::vector<std::string>& paths, double seconds) {
+  DecodeSpeed out;
+  std::vector<std::string> images;
+  data::RgbImage decoded;
+  double pixels = 0, bytes = 0;
+  auto take = [&](std::string image) {
+    try {
+      data::DecodeJpeg(Span(image), "image", {}, &decoded);
+    } catch (const Error&) {
+      return;  // a damaged one is `exp data check`'s matter
+    }
+    pixels += static_cast<double>(decoded.width) * decoded.height;
+    bytes += static_cast<double>(image.size());
+    images.push_back(std::move(image));
+  };
+  for (const std::string& path : paths) {
+    try {
+      take(ReadFile(path));
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  if (images.size() < 8) {
+    images.clear();
+    pixels = bytes = 0;
+    out.drawn = true;
+    for (std::string& photo : bench::DrawPhotos(8)) take(std::move(photo));
+  }
+  out.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  out.megapixels = pixels / static_cast<double>(images.size()) / 1e6;
+  out.kilobytes = bytes / static_cast<double>(images.size()) / 1024;
+  out.images_a_second_core = Decode(images, 1, seconds);
+  out.images_a_second_all =
+      out.threads == 1 ? out.images_a_second_core : Decode(images, out.threads, seconds);
+  return out;
+}
+
+double ResNetNeed(double copy_bytes_a_second, double matrix_flop_a_second, bool cuda) {
+  constexpr double kBytes = 361e6, kFlop = 24.6e9;
+  if (copy_bytes_a_second <= 0 || matrix_flop_a_second <= 0) return 0;
+  double moving = kBytes / (0.9 * copy_bytes_a_second),
+         computing = kFlop / (0.7 * matrix_flop_a_second);
+  // A GPU does one while it waits for the other; a CPU's cores do one after the other.
+  return 1 / (cuda ? std::max(moving, computing) : moving + computing);
+}
+
+Findings JudgeLoader(const ReadSpeed& reads, const DecodeSpeed& decode,
+                     double needed_images_a_second) {
+  Finding d{.id = "decode", .group = "speed"};
+  d.found = fmt::format(
+      "{:.0f} JPEG/s a core, {:.0f}/s on {} threads ({} of {:.2f} megapixels, "
+      "{:.0f} KiB)",
+      decode.images_a_second_core, decode.images_a_second_all, decode.threads,
+      decode.drawn ? "drawn images" : "images of the folder", decode.megapixels, decode.kilobytes);
+  d.needed = "30 megapixels/s a core";
+  d.numbers = {{"images_s_core", decode.images_a_second_core},
+               {"images_s", decode.images_a_second_all}};
+  if (decode.images_a_second_core * decode.megapixels < 30) {
+    d.level = Level::kWarning;
+    d.why = "decoding is slow for a CPU of the last ten years";
+    d.fix = "see the rows on the CPU (governor, limits), and whether something else runs";
+  }
+  Finding loader{.id = "loader", .group = "speed"};
+  double feed = decode.images_a_second_all;
+  bool disk = reads.small_files_a_second > 0 && reads.small_files_a_second < feed;
+  if (disk) feed = reads.small_files_a_second;
+  loader.found = fmt::format("can feed about {:.0f} img/s, bounded by {}", feed,
+                             disk ? "the disk" : "decoding");
+  loader.numbers = {{"images_s", feed}, {"needed_images_s", needed_images_a_second}};
+  if (needed_images_a_second <= 0) return {d, loader};
+  loader.needed = fmt::format("{:.0f} img/s: what ResNet-50 could take here by the measured speeds",
+                              needed_images_a_second);
+  if (feed < needed_images_a_second) {
+    loader.level = Level::kWarning;
+    loader.why = fmt::format(
+        "on small networks the device waits {:.0f} % of the time; detectors "
+        "take far fewer images a second",
+        100 * (1 - feed / needed_images_a_second));
+    loader.fix = disk ? "copy the images to a faster disk"
+                      : "more cores, smaller JPEGs (shrink them once to what is trained on), and "
+                        "data.workers_per_gpu as many as cores";
+  }
+  return {d, loader};
+}
+
+}  // namespace xp::doctor

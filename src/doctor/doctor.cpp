@@ -1,0 +1,226 @@
+#include "exp/doctor/doctor.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <iostream>
+#include <thread>
+
+#include "exp/base/error.h"
+#include "exp/bench/speeds.h"
+#include "exp/doctor/checks.h"
+#include "exp/doctor/measure.h"
+#include "exp/doctor/smoke.h"
+#include "exp/graph/backend.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::doctor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using graph::Backend;
+using graph::DType;
+
+constexpr double kBudget = 28;    // seconds of the usual examination
+constexpr int kEnginesTried = 2;  // enough to compute with; speed isn't the question
+
+// The number of a GPU that `device` means, -1 for the CPU.
+int CudaNumber(const std::string& device) {
+  if (device == "cpu") return -1;
+  if (device == "auto") return graph::CudaDeviceCount(nullptr) > 0 ? 0 : -1;
+  if (device == "cuda") return 0;
+  std::string number = device.starts_with("cuda:") ? device.substr(5) : "";
+  if (number.empty() || number.size() > 3 ||
+      number.find_first_not_of("0123456789") != std::string::npos) {
+    throw UsageError({.what = "`" + device + "` is no device",
+                      .where = "--device",
+                      .expected = "auto, cpu, cuda or cuda:N"});
+  }
+  return std::stoi(number);
+}
+
+std::unique_ptr<Backend> Open(int cuda, bool tf32, const std::string& plans) {
+  if (cuda < 0) return graph::CreateCpuBackend(0);
+  graph::CudaOptions options;
+  options.device = cuda;
+  options.tf32 = tf32;
+  options.plan_cache = plans;
+  options.engines_tried = kEnginesTried;
+  return graph::CreateCudaBackend(options);
+}
+
+// Plans found here, with few tries, must not be taken for the best ones by a training.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::error_code error;
+    fs::path base = fs::temp_directory_path(error);
+    std::string pattern = ((error ? fs::path("/tmp") : base) / "exp-doctor-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+class Examination {
+ public:
+  explicit Examination(const DoctorOptions& options)
+      : options_(options),
+        system_(MakeHostSystem(options.root)),
+        subject_{*system_,       graph::DescribeCudaBuild(),
+                 options.binary, options.data,
+                 options.store,  options.work} {}
+
+  Report Run() {
+    for (Finding& f : CheckAll(subject_)) Add(std::move(f));
+    if (options_.measure && options_.root.empty()) Measure();
+    report_.deep = options_.deep;
+    report_.seconds = Elapsed();
+    for (const Finding& f : report_.findings) report_.worst = std::max(report_.worst, f.level);
+    return std::move(report_);
+  }
+
+ private:
+  double Elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  void Add(Finding f) {
+    report_.findings.push_back(std::move(f));
+    if (options_.on_finding) options_.on_finding(report_.findings.back());
+  }
+  void Add(const Findings& all) {
+    for (const Finding& f : all) Add(f);
+  }
+
+  void Measure() {
+    int cuda = CudaNumber(options_.device);
+    std::unique_ptr<Backend> device;
+    try {
+      if (cuda >= 0) Add(CheckMemoryOf(cuda, options_.deep));
+      device = Open(cuda, false, plans_.path());
+    } catch (const Error& e) {
+      Add({.id = "smoke.device",
+           .group = "smoke",
+           .level = Level::kError,
+           .found = e.text().what,
+           .needed = "a device that opens",
+           .why = "nothing can be trained on it",
+           .fix = e.text().next});
+      cuda = -1;
+      device = Open(cuda, false, "");
+    }
+    Add(CheckMemoryOf(-1, options_.deep));
+    Smoke(*device, cuda);
+    Speeds(*device, cuda);
+  }
+
+  void Smoke(Backend& device, int cuda) {
+    std::unique_ptr<Backend> reference = graph::CreateCpuBackend(1);
+    Findings found = SmokeTests(device, *reference, options_.on_finding);
+    for (Finding& f : found) report_.findings.push_back(std::move(f));
+    if (cuda >= 0) {
+      Add(Tf32Error([&](bool tf32) { return Open(cuda, tf32, plans_.path()); }));
+    }
+    if (options_.child.empty()) return;
+    std::vector<std::string> argv = options_.child;
+    argv.push_back(cuda < 0 ? "cpu" : fmt::format("cuda:{}", cuda));
+    int times = options_.deep ? 5 : 1;
+    Finding worst;
+    for (int i = 0; i < times; ++i) {
+      Finding f = TwoProcesses(argv);
+      if (i == 0 || f.level > worst.level) worst = f;
+    }
+    Add(worst);
+  }
+
+  // The disk and the decoder are measured while the GPU works: the load needs no core.
+  void Speeds(Backend& device, int cuda) {
+    DType compute = cuda < 0 ? DType::kF32 : DType::kBF16;
+    bench::DeviceSpeeds speeds = bench::MeasureSpeeds(device, compute);
+    Add({.id = "device.speed",
+         .group = "speed",
+         .level = speeds.copy_bytes_a_second > 0 ? Level::kOk : Level::kAbsent,
+         .found = fmt::format("{}: copies {:.0f} GB/s, multiplies {:.0f} GFLOP/s in {}",
+                              device.description(), speeds.copy_bytes_a_second * 1e-9,
+                              speeds.matrix_flop_a_second * 1e-9, graph::DTypeName(compute)),
+         .numbers = {{"copy_tb_s", speeds.copy_bytes_a_second * 1e-12},
+                     {"matrix_tflop_s", speeds.matrix_flop_a_second * 1e-12}}});
+    std::future<LoadResult> load;
+    if (cuda >= 0) {
+      double seconds = options_.deep ? 60 : std::clamp(kBudget - Elapsed(), 6.0, 20.0);
+      load = std::async(std::launch::async, [&, seconds] {
+        return LoadDevice(device, compute, NvmlIndex(cuda), seconds);
+      });
+    }
+    ReadSpeed reads = MeasureReads(subject_.data, options_.deep ? 10 : 1.5);
+    Add(JudgeReads(subject_.data, reads));
+    DecodeSpeed decode = MeasureDecode(reads.images, options_.deep ? 5 : 1);
+    Add(JudgeLoader(
+        reads, decode,
+        ResNetNeed(speeds.copy_bytes_a_second, speeds.matrix_flop_a_second, cuda >= 0)));
+    if (!load.valid()) return;
+    try {
+      LoadResult result = load.get();
+      Add(CheckUnderLoad(result.seen));
+      Add(JudgeSpeedUnderLoad(result));
+    } catch (const Error& e) {
+      Add({.id = fmt::format("gpu.{}.load", cuda),
+           .group = "health",
+           .level = Level::kError,
+           .found = e.text().what,
+           .needed = "it works under load",
+           .why = "trainings on it will fail",
+           .fix = e.text().next});
+    }
+  }
+
+  int NvmlIndex(int cuda) const {
+    std::vector<GpuState> devices = system_->QueryGpus().devices;
+    auto i = static_cast<size_t>(cuda);
+    return i < devices.size() ? devices[i].index : cuda;
+  }
+
+  const DoctorOptions& options_;
+  Clock::time_point start_ = Clock::now();
+  std::unique_ptr<System> system_;
+  Subject subject_;
+  TemporaryFolder plans_;
+  Report report_;
+};
+
+}  // namespace
+
+Report Examine(const DoctorOptions& options) { return Examination(options).Run(); }
+
+void RunChild(const std::string& device) {
+  constexpr int kSteps = 40;
+  // Any plan that repeats gives some bits; the same one gives the same. The choice by measuring
+  // could differ between processes, so each tries one engine only.
+  std::unique_ptr<Backend> backend;
+  int cuda = CudaNumber(device);
+  if (cuda < 0) {
+    backend = graph::CreateCpuBackend(2);
+  } else {
+    graph::CudaOptions options;
+    options.device = cuda;
+    options.engines_tried = 1;
+    backend = graph::CreateCudaBackend(options);
+  }
+  TrainSmall(*backend, 1);
+  Rendezvous([&] { return TrainSmall(*backend, kSteps).hash; });
+}
+
+int ExitCode(Level worst) { return worst == Level::kError ? 1 : worst == Level::kWarning ? 4 : 0; }
+
+}  // namespace xp::doctor

@@ -1,0 +1,57 @@
+#include "src/doctor/find_library.h"
+
+#include <algorithm>
+
+#include "src/doctor/text.h"
+
+namespace xp::doctor {
+namespace {
+
+void AddConf(const System& system, const std::string& path, int depth,
+             std::vector<std::string>& folders) {
+  if (depth > 4) return;
+  for (std::string line : Lines(system.Text(path).value_or(""))) {
+    line = Trimmed(line.substr(0, line.find('#')));
+    if (line.starts_with("include ")) {
+      // Only patterns of the form folder/*.conf are in use.
+      std::string pattern = Trimmed(line.substr(8));
+      if (!pattern.starts_with('/')) pattern = "/etc/" + pattern;
+      std::string folder = pattern.substr(0, pattern.rfind('/'));
+      for (const std::string& name : system.Names(folder)) {
+        if (name.ends_with(".conf")) AddConf(system, folder + "/" + name, depth + 1, folders);
+      }
+    } else if (line.starts_with('/')) {
+      folders.push_back(line);
+    }
+  }
+}
+
+void AddList(const std::string& list, std::vector<std::string>& folders) {
+  for (size_t at = 0; at <= list.size();) {
+    size_t end = std::min(list.find_first_of(":;", at), list.size());
+    if (end > at) folders.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+}  // namespace
+
+std::string FindLibrary(const System& system, const std::string& soname,
+                        const std::vector<std::string>& run_path) {
+  if (soname.find('/') != std::string::npos) return system.Exists(soname) ? soname : "";
+  std::vector<std::string> folders = run_path;
+  AddList(system.Variable("LD_LIBRARY_PATH"), folders);
+  AddConf(system, "/etc/ld.so.conf", 0, folders);
+  for (const char* usual :
+       {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"}) {
+    folders.emplace_back(usual);
+  }
+  for (const std::string& folder : folders) {
+    std::string path = folder + "/" + soname;
+    if (system.Exists(path)) return path;
+  }
+  return "";
+}
+
+}  // namespace xp::doctor

@@ -1,0 +1,148 @@
+// What the kernel has written of GPUs, memory and disks since it started.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "exp/doctor/checks.h"
+#include "src/doctor/text.h"
+
+namespace xp::doctor {
+namespace {
+
+// NVIDIA's numbers: "XID Errors" (docs.nvidia.com/deploy/xid-errors). `card`: the card or its
+// driver is at fault, else the program that ran.
+struct Xid {
+  int number;
+  bool card;
+  const char* text;
+};
+constexpr Xid kXids[] = {
+    {13, false, "a program's kernel failed (illegal instruction or address)"},
+    {31, false, "a program read or wrote outside of its memory"},
+    {32, false, "broken data in the command stream"},
+    {43, false, "a program was ended after an error of its own"},
+    {45, false, "a program was ended (killed, or after another error)"},
+    {48, true, "double-bit memory error"},
+    {61, true, "the card's microcontroller stopped"},
+    {62, true, "the card's microcontroller stopped"},
+    {63, true, "a memory page or row was replaced"},
+    {64, true, "a bad memory page or row couldn't be replaced"},
+    {69, false, "a program's graphics engine error"},
+    {74, true, "NVLink error"},
+    {79, true, "the card fell off the bus"},
+    {92, true, "many corrected memory errors"},
+    {94, true, "memory error, contained to the program that met it"},
+    {95, true, "memory error, not contained"},
+    {109, false, "a program's context switch took too long"},
+    {119, true, "the card's firmware (GSP) doesn't answer"},
+    {120, true, "the card's firmware (GSP) failed"},
+    {140, true, "memory error in an unrecovered place"},
+};
+
+const Xid* Find(int64_t number) {
+  for (const Xid& x : kXids) {
+    if (x.number == number) return &x;
+  }
+  return nullptr;
+}
+
+// "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+std::optional<int64_t> XidOf(const std::string& line) {
+  size_t at = line.find("NVRM: Xid (");
+  if (at == std::string::npos) return std::nullopt;
+  size_t colon = line.find("): ", at);
+  return colon == std::string::npos ? std::nullopt : Number(line.substr(colon + 3));
+}
+
+Finding Xids(const std::vector<std::string>& lines) {
+  Finding f{.id = "xid", .group = "health"};
+  f.needed = "no Xid errors";
+  std::map<int64_t, int> counts;
+  for (const std::string& line : lines) {
+    if (auto number = XidOf(line)) ++counts[*number];
+  }
+  if (counts.empty()) {
+    f.found = "none in the kernel's log";
+    return f;
+  }
+  std::vector<std::string> words;
+  bool card = false;
+  for (const auto& [number, count] : counts) {
+    const Xid* known = Find(number);
+    words.push_back(fmt::format("{} x Xid {} ({})", count, number,
+                                known ? known->text : "see NVIDIA's list of Xid errors"));
+    card |= known == nullptr || known->card;
+    f.numbers.emplace_back(fmt::format("xid_{}", number), count);
+  }
+  f.found = Listed(words);
+  f.level = card ? Level::kError : Level::kWarning;
+  f.why = card ? "the card or its driver has failed since the machine was started"
+               : "a program failed on the GPU; the card itself is probably fine";
+  f.fix = card ? "reset the card or reboot, run `exp doctor --deep`; have it replaced if it comes "
+                 "back"
+               : "look at which program it was (`dmesg | grep Xid`)";
+  return f;
+}
+
+Finding Killed(const std::vector<std::string>& lines) {
+  Finding f{.id = "kernel.memory", .group = "health"};
+  int count = 0;
+  std::string last;
+  for (const std::string& line : lines) {
+    bool whole = line.find("Out of memory: Killed process") != std::string::npos;
+    bool group = line.find("Memory cgroup out of memory: Killed process") != std::string::npos;
+    if (!whole && !group) continue;
+    ++count;
+    size_t open = line.find('('), close = line.find(')', open);
+    if (close != std::string::npos) last = line.substr(open + 1, close - open - 1);
+  }
+  f.found = count == 0 ? "no program was killed for memory"
+                       : fmt::format("{} programs were killed for memory, last `{}`", count, last);
+  f.numbers = {{"killed", count}};
+  if (count == 0) return f;
+  f.level = Level::kWarning;
+  f.needed = "none";
+  f.why = "a training may end the same way";
+  f.fix = "lower data.workers_per_gpu or what else runs; `exp show RUN` says when a run was killed";
+  return f;
+}
+
+Finding Disks(const std::vector<std::string>& lines) {
+  Finding f{.id = "kernel.disk", .group = "health"};
+  int count = 0;
+  std::string last;
+  for (const std::string& line : lines) {
+    if (line.find("I/O error, dev ") == std::string::npos &&
+        line.find("EXT4-fs error") == std::string::npos &&
+        line.find("Remounting filesystem read-only") == std::string::npos) {
+      continue;
+    }
+    ++count;
+    last = Trimmed(line);
+  }
+  f.found = count == 0 ? "no disk errors" : fmt::format("{} disk errors, last: {}", count, last);
+  f.numbers = {{"errors", count}};
+  if (count == 0) return f;
+  f.level = Level::kError;
+  f.needed = "none";
+  f.why = "images and checkpoints may be damaged";
+  f.fix = "save what matters and look at `smartctl -a` and the cables";
+  return f;
+}
+
+}  // namespace
+
+Findings CheckKernelLog(const Subject& s) {
+  auto text = s.system.KernelLog();
+  if (!text) {
+    return {{.id = "xid",
+             .group = "health",
+             .level = Level::kAbsent,
+             .found = "the kernel's log can't be read by this user",
+             .needed = "root, to look for Xid errors"}};
+  }
+  std::vector<std::string> lines = Lines(*text);
+  return {Xids(lines), Killed(lines), Disks(lines)};
+}
+
+}  // namespace xp::doctor

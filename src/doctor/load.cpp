@@ -1,0 +1,108 @@
+// A device under load, and its memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "exp/base/error.h"
+#include "exp/bench/speeds.h"
+#include "exp/doctor/measure.h"
+#include "exp/graph/memory_check.h"
+#include "src/doctor/text.h"
+
+namespace xp::doctor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Seconds(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
+
+}  // namespace
+
+LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_index,
+                      double seconds) {
+  LoadResult out;
+  std::shared_ptr<snapshot::Nvml> nvml =
+      backend.is_cuda() ? snapshot::Nvml::Load() : std::shared_ptr<snapshot::Nvml>();
+  out.seen.index = nvml_index;
+  if (nvml) out.seen.about = nvml->Describe(nvml_index);
+  bench::MatrixLoad load(backend, compute, backend.is_cuda() ? 8192 : 1024);
+  load.Run(1);
+  std::atomic<bool> stop{false};
+  std::thread sampler;
+  if (nvml) {
+    sampler = std::thread([&] {
+      while (!stop) {
+        out.seen.samples.push_back(nvml->Take(nvml_index));
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      }
+    });
+  }
+  double flop = 0;
+  Clock::time_point start = Clock::now();
+  try {
+    while (Seconds(start) < seconds) {
+      load.Run(backend.is_cuda() ? 20 : 1);
+      flop += load.flop() * (backend.is_cuda() ? 20 : 1);
+      if (Seconds(start) < std::min(1.0, seconds / 2))
+        out.first_flop_a_second = flop / Seconds(start);
+    }
+  } catch (...) {
+    stop = true;
+    if (sampler.joinable()) sampler.join();
+    throw;
+  }
+  out.seen.seconds = Seconds(start);
+  out.flop_a_second = flop / out.seen.seconds;
+  stop = true;
+  if (sampler.joinable()) sampler.join();
+  return out;
+}
+
+Finding JudgeSpeedUnderLoad(const LoadResult& load) {
+  Finding f{.id = fmt::format("gpu.{}.speed", load.seen.index), .group = "health"};
+  double drop =
+      load.first_flop_a_second > 0 ? 1 - load.flop_a_second / load.first_flop_a_second : 0;
+  f.found =
+      fmt::format("{:.1f} TFLOP/s over {:.0f} s, {:.1f} in the first", load.flop_a_second * 1e-12,
+                  load.seen.seconds, load.first_flop_a_second * 1e-12);
+  f.needed = "the speed of the first second kept up within a fifth";
+  f.numbers = {{"tflop_s", load.flop_a_second * 1e-12}, {"drop", drop}};
+  if (drop < 0.2) return f;
+  f.level = Level::kWarning;
+  f.why = "it gets slower as it gets warm";
+  f.fix = "see the rows on power and heat";
+  return f;
+}
+
+Finding CheckMemoryOf(int cuda_device, bool deep) {
+  bool gpu = cuda_device >= 0;
+  Finding f{.id = gpu ? fmt::format("gpu.{}.memory", cuda_device) : "memory.test",
+            .group = "smoke"};
+  f.needed = "every word reads back as it was written";
+  try {
+    graph::MemoryCheck check = gpu ? graph::CheckCudaMemory(cuda_device, UINT64_MAX, deep ? 64 : 4)
+                                   : graph::CheckHostMemory(uint64_t{deep ? 2048u : 128u} << 20, 2);
+    f.found = fmt::format("{} of free memory, {} patterns, {:.1f} s: {} words wrong",
+                          Gib(static_cast<double>(check.bytes)), check.rounds, check.seconds,
+                          check.bad_words);
+    f.numbers = {{"bytes", static_cast<double>(check.bytes)},
+                 {"bad_words", static_cast<double>(check.bad_words)}};
+    if (check.bad_words > 0) {
+      f.level = Level::kError;
+      f.why = "weights and images will be altered silently";
+      f.fix = gpu ? "reset the card; if it comes back, have it replaced"
+                  : "run memtest86+; take out or replace the module";
+    }
+  } catch (const Error& e) {
+    f.level = Level::kAbsent;
+    f.found = "not tested: " + e.text().what;
+  }
+  return f;
+}
+
+}  // namespace xp::doctor

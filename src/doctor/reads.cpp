@@ -1,0 +1,236 @@
+// How fast the data folder can be read.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "exp/base/hash.h"
+#include "exp/doctor/measure.h"
+#include "src/doctor/text.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::doctor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kMostFiles = 20000;  // that are looked at
+constexpr size_t kMostSmall = 2000;
+constexpr uint64_t kLarge = uint64_t{32} << 20, kOwn = uint64_t{128} << 20;
+constexpr size_t kBlock = size_t{1} << 20;
+
+double Seconds(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
+
+struct File {
+  std::string path;
+  uint64_t bytes = 0, key = 0;
+};
+
+bool IsImage(const fs::path& path) {
+  std::string end = path.extension().string();
+  std::transform(end.begin(), end.end(), end.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return end == ".jpg" || end == ".jpeg";
+}
+
+struct Listing {
+  std::vector<File> small, images;
+  File largest;
+  int64_t seen = 0, images_seen = 0;
+};
+
+// In an order that has nothing to do with how they lie on the disk, as training reads them.
+Listing List(const std::string& folder, double seconds) {
+  Listing out;
+  std::error_code error;
+  Clock::time_point start = Clock::now();
+  auto options = fs::directory_options::skip_permission_denied;
+  for (fs::recursive_directory_iterator it(folder, options, error), end; !error && it != end;
+       it.increment(error)) {
+    if (out.seen >= kMostFiles || Seconds(start) > seconds) break;
+    std::error_code ignored;
+    if (it->is_directory(ignored) && it->path().filename().string().starts_with('.')) {
+      it.disable_recursion_pending();
+    }
+    if (!it->is_regular_file(ignored) || ignored) continue;
+    ++out.seen;
+    File f{it->path().string(), it->file_size(ignored), 0};
+    if (ignored || f.bytes == 0) continue;
+    f.key = HashBytes(f.path).low;
+    if (f.bytes > out.largest.bytes) out.largest = f;
+    bool image = IsImage(it->path());
+    out.images_seen += image ? 1 : 0;
+    if (f.bytes <= (uint64_t{4} << 20)) (image ? out.images : out.small).push_back(f);
+  }
+  for (auto* list : {&out.small, &out.images}) {
+    std::sort(list->begin(), list->end(),
+              [](const File& a, const File& b) { return a.key < b.key; });
+  }
+  return out;
+}
+
+struct AlignedBlock {
+  AlignedBlock() : data(static_cast<char*>(std::aligned_alloc(4096, kBlock))) {}
+  ~AlignedBlock() { std::free(data); }
+  AlignedBlock(const AlignedBlock&) = delete;
+  AlignedBlock& operator=(const AlignedBlock&) = delete;
+  char* data;
+};
+
+// Reads to the end, or until `seconds` pass; bytes that were read.
+uint64_t ReadAll(int fd, double seconds) {
+  AlignedBlock block;
+  uint64_t bytes = 0;
+  Clock::time_point start = Clock::now();
+  while (block.data != nullptr && Seconds(start) < seconds) {
+    ssize_t n = ::read(fd, block.data, kBlock);
+    if (n <= 0) break;
+    bytes += static_cast<uint64_t>(n);
+  }
+  return bytes;
+}
+
+// Past the page cache where the file system allows it; else after asking for its pages to be
+// dropped.
+double ReadSequential(const std::string& path, double seconds) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  if (fd < 0) fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  Clock::time_point start = Clock::now();
+  uint64_t bytes = ReadAll(fd, seconds);
+  double took = Seconds(start);
+  ::close(fd);
+  return bytes > 0 && took > 0 ? static_cast<double>(bytes) / took : 0;
+}
+
+// A file without a name in the folder, which is gone when it is closed.
+double ReadOwnFile(const std::string& folder, double seconds) {
+  int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  AlignedBlock block;
+  if (fd < 0 || block.data == nullptr) {
+    if (fd >= 0) ::close(fd);
+    return 0;
+  }
+  uint64_t random = 1;
+  for (size_t i = 0; i + 8 <= kBlock; i += 8) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    std::copy_n(reinterpret_cast<const char*>(&random), 8, block.data + i);
+  }
+  uint64_t written = 0;
+  Clock::time_point start = Clock::now();
+  while (written < kOwn && Seconds(start) < seconds) {
+    ssize_t n = ::write(fd, block.data, kBlock);
+    if (n <= 0) break;
+    written += static_cast<uint64_t>(n);
+  }
+  ::fsync(fd);
+  double speed = 0;
+  if (written >= (uint64_t{8} << 20)) {
+    speed = ReadSequential(fmt::format("/proc/self/fd/{}", fd), seconds);
+  }
+  ::close(fd);
+  return speed;
+}
+
+void ReadSmall(const std::vector<File>& files, double seconds, ReadSpeed& out) {
+  out.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 16u));
+  std::atomic<size_t> next{0};
+  std::atomic<uint64_t> bytes{0}, count{0};
+  Clock::time_point start = Clock::now();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < out.threads; ++t) {
+    threads.emplace_back([&] {
+      for (size_t i; (i = next++) < files.size() && Seconds(start) < seconds;) {
+        int fd = ::open(files[i].path.c_str(), O_RDONLY | O_CLOEXEC);
+        if (fd < 0) continue;
+        ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        bytes += ReadAll(fd, seconds);
+        ++count;
+        ::close(fd);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  double took = Seconds(start);
+  if (count == 0 || took <= 0) return;
+  out.small_files_a_second = static_cast<double>(count) / took;
+  out.small_bytes_a_second = static_cast<double>(bytes) / took;
+}
+
+}  // namespace
+
+ReadSpeed MeasureReads(const std::string& folder, double seconds) {
+  ReadSpeed out;
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    out.problem = "there is no such folder";
+    return out;
+  }
+  Listing listing = List(folder, seconds);
+  out.files_seen = listing.seen;
+  out.images_seen = listing.images_seen;
+  if (listing.largest.bytes >= kLarge) {
+    out.sequential_bytes_a_second = ReadSequential(listing.largest.path, seconds);
+  } else {
+    out.own_file = true;
+    out.sequential_bytes_a_second = ReadOwnFile(folder, seconds);
+  }
+  std::vector<File>& files = listing.images.size() >= 20 ? listing.images : listing.small;
+  if (files.size() > kMostSmall) files.resize(kMostSmall);
+  if (files.size() >= 20) ReadSmall(files, seconds, out);
+  for (const File& f : listing.images) {
+    if (out.images.size() >= 64) break;
+    out.images.push_back(f.path);
+  }
+  return out;
+}
+
+Findings JudgeReads(const std::string& folder, const ReadSpeed& speed) {
+  Finding whole{.id = "disk.read", .group = "speed", .level = Level::kAbsent};
+  whole.found = folder + ": " + (speed.problem.empty() ? "not measured" : speed.problem);
+  if (speed.sequential_bytes_a_second > 0) {
+    double mb = speed.sequential_bytes_a_second / 1e6;
+    whole.level = Level::kOk;
+    whole.found = fmt::format("{:.0f} MB/s in one piece, {}{}", mb,
+                              speed.own_file ? "a file made in " : "the largest file of ", folder);
+    whole.needed = "150 MB/s";
+    whole.numbers = {{"mb_s", mb}};
+    if (mb < 150) {
+      whole.level = Level::kWarning;
+      whole.why = "annotations and checkpoints take long to load";
+      whole.fix = "copy the data to a local disk (an SSD)";
+    }
+  }
+  Finding small{.id = "disk.files", .group = "speed", .level = Level::kAbsent};
+  small.found = fmt::format("{}: too few small files to measure with", folder);
+  small.needed = "the folder of the images, by --data";
+  if (speed.small_files_a_second > 0) {
+    small.level = Level::kOk;
+    small.found = fmt::format("{:.0f} files/s, {:.0f} MB/s with {} threads ({} files seen in {})",
+                              speed.small_files_a_second, speed.small_bytes_a_second / 1e6,
+                              speed.threads, speed.files_seen, folder);
+    small.needed = "1000 files/s";
+    small.numbers = {{"files_s", speed.small_files_a_second},
+                     {"mb_s", speed.small_bytes_a_second / 1e6}};
+    if (speed.small_files_a_second < 1000) {
+      small.level = Level::kWarning;
+      small.why = "each image is one file: the loader waits for the disk";
+      small.fix = "copy the images to a local SSD, or to memory (/dev/shm) when they fit";
+    }
+  }
+  if (!speed.problem.empty()) small.found = folder + ": " + speed.problem;
+  return {whole, small};
+}
+
+}  // namespace xp::doctor

@@ -1,0 +1,167 @@
+// The report as text, JSON and Markdown.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "exp/doctor/doctor.h"
+#include "src/doctor/text.h"
+
+namespace xp::doctor {
+namespace {
+
+using nlohmann::json;
+
+const char* Colour(Level level) {
+  switch (level) {
+    case Level::kOk:
+      return "\033[32m";
+    case Level::kAbsent:
+      return "\033[2m";
+    case Level::kWarning:
+      return "\033[33m";
+    default:
+      return "\033[1;31m";
+  }
+}
+
+const char* Mark(Level level) {
+  switch (level) {
+    case Level::kOk:
+      return "ok";
+    case Level::kAbsent:
+      return "-";
+    case Level::kWarning:
+      return "WARN";
+    default:
+      return "ERROR";
+  }
+}
+
+// Breaks at blanks; the first line begins at `indent` already.
+std::string Wrapped(const std::string& text, int indent, int columns) {
+  std::string out;
+  int at = indent;
+  for (const std::string& word : Words(text)) {
+    int length = static_cast<int>(word.size());
+    if (at > indent && at + 1 + length > columns) {
+      out += "\n" + std::string(static_cast<size_t>(indent), ' ');
+      at = indent;
+    } else if (at > indent) {
+      out += " ";
+      ++at;
+    }
+    out += word;
+    at += length;
+  }
+  return out;
+}
+
+std::string At(const json& j, const char* pointer) {
+  json::json_pointer p(pointer);
+  if (!j.is_object() || !j.contains(p)) return "";
+  const json& value = j.at(p);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+}  // namespace
+
+const char* LevelName(Level level) {
+  static constexpr std::array kNames = {"ok", "absent", "warning", "error"};
+  return kNames[static_cast<size_t>(level)];
+}
+
+std::string FindingText(const Finding& f, bool colour, int columns) {
+  constexpr int kIndent = 29;
+  columns = std::max(columns, 60);
+  std::string mark = fmt::format("{:<6}", Mark(f.level));
+  if (colour) mark = Colour(f.level) + mark + "\033[0m";
+  std::string out = fmt::format("{}{:<22} {}\n", mark, f.id, Wrapped(f.found, kIndent, columns));
+  if (f.level != Level::kWarning && f.level != Level::kError) return out;
+  auto line = [&](const char* name, const std::string& text) {
+    if (text.empty()) return;
+    out += fmt::format("{:>28} {}\n", name, Wrapped(text, kIndent, columns));
+  };
+  line("needed", f.needed);
+  line("why", f.why);
+  line("fix", f.fix);
+  return out;
+}
+
+std::string SummaryText(const Report& report) {
+  std::array<int, 4> counts{};
+  for (const Finding& f : report.findings) ++counts[static_cast<size_t>(f.level)];
+  return fmt::format("{} checks in {:.1f} s: {} ok, {} absent, {} warnings, {} errors",
+                     report.findings.size(), report.seconds, counts[0], counts[1], counts[2],
+                     counts[3]);
+}
+
+std::string ReportJson(const Report& report, const std::string& environment_json) {
+  json findings = json::array();
+  for (const Finding& f : report.findings) {
+    json numbers = json::object();
+    for (const auto& [name, value] : f.numbers) numbers[name] = value;
+    findings.push_back({{"id", f.id},
+                        {"group", f.group},
+                        {"level", LevelName(f.level)},
+                        {"found", f.found},
+                        {"needed", f.needed},
+                        {"why", f.why},
+                        {"fix", f.fix},
+                        {"numbers", numbers}});
+  }
+  json out = {{"format", 1},
+              {"level", LevelName(report.worst)},
+              {"deep", report.deep},
+              {"seconds", report.seconds},
+              {"findings", findings}};
+  json environment = json::parse(environment_json, nullptr, false);
+  if (environment.is_object()) out["environment"] = environment;
+  return out.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+std::string Memo(const std::string& environment_json) {
+  json e = json::parse(environment_json, nullptr, false);
+  if (!e.is_object()) e = json::object();
+  const json libraries = e.value("libraries", json::object());
+  std::string out = "| part | version |\n|---|---|\n";
+  auto row = [&](const char* name, std::string value) {
+    std::replace(value.begin(), value.end(), '|', '/');
+    if (!value.empty()) out += fmt::format("| {} | {} |\n", name, value);
+  };
+  row("exp", At(e, "/program/version") + ", " + At(e, "/program/compiler"));
+  row("system", At(e, "/os/name"));
+  row("container", At(e, "/os/container"));
+  row("kernel", At(e, "/os/kernel"));
+  row("glibc", At(e, "/os/glibc"));
+  row("CPU", At(e, "/cpu/model"));
+  for (const json& gpu : e.value("/gpu/devices"_json_pointer, json::array())) {
+    row("GPU", At(gpu, "/name") + ", compute capability " + At(gpu, "/compute_capability"));
+  }
+  row("NVIDIA driver", At(e, "/gpu/driver"));
+  row("CUDA of the driver", At(e, "/gpu/cuda_driver"));
+  row("CUDA runtime of exp", At(e, "/cuda_build/runtime"));
+  row("nvcc that built exp", At(e, "/cuda_build/compiler"));
+  row("CUDA runtime of the system", At(e, "/gpu/cuda_runtime"));
+  row("cuDNN", At(e, "/gpu/cudnn"));
+  row("NCCL", At(e, "/gpu/nccl"));
+  for (const auto& [name, library] : libraries.items()) {
+    for (const char* wanted : {"libdnnl", "libjpeg", "libsqlite3", "libgit2", "libstdc++"}) {
+      if (name == wanted) row(name.c_str(), At(library, "/version"));
+    }
+  }
+  row("Python", At(e, "/python/version"));
+  for (const json& package : e.value("/python/packages"_json_pointer, json::array())) {
+    std::string text = package.is_string() ? package.get<std::string>() : "";
+    for (const char* wanted : {"torch==", "torchvision==", "numpy=="}) {
+      size_t length = std::char_traits<char>::length(wanted);
+      if (text.starts_with(wanted)) {
+        row(text.substr(0, length - 2).c_str(), text.substr(length));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace xp::doctor

@@ -1,0 +1,63 @@
+#include "src/doctor/text.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <sstream>
+
+namespace xp::doctor {
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+std::vector<std::string> Words(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) out.push_back(word);
+  return out;
+}
+
+std::string Trimmed(const std::string& text) {
+  size_t begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n");
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+std::optional<int64_t> Number(const std::string& text) {
+  size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return std::nullopt;
+  int64_t value = 0;
+  auto result = std::from_chars(text.data() + begin, text.data() + text.size(), value);
+  if (result.ec != std::errc()) return std::nullopt;
+  return value;
+}
+
+std::string VersionAfter(const std::string& text, const std::string& mark) {
+  size_t at = text.find(mark);
+  if (at == std::string::npos) return "";
+  at = text.find_first_of("0123456789", at + mark.size());
+  if (at == std::string::npos) return "";
+  size_t end = text.find_first_not_of("0123456789.", at);
+  std::string version = text.substr(at, end == std::string::npos ? end : end - at);
+  while (version.ends_with('.')) version.pop_back();
+  return version;
+}
+
+std::string Gib(double bytes) {
+  double gib = bytes / (1u << 30);
+  if (gib < 0.1) return fmt::format("{:.1f} MiB", bytes / (1u << 20));
+  return gib < 100 ? fmt::format("{:.1f} GiB", gib) : fmt::format("{:.0f} GiB", gib);
+}
+
+std::string Listed(const std::vector<std::string>& words) {
+  std::string out;
+  for (size_t i = 0; i < words.size(); ++i) {
+    out += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  }
+  return out;
+}
+
+}  // namespace xp::doctor

@@ -1,0 +1,222 @@
+// Driver, CUDA and compute capability: which version runs with which.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "exp/doctor/checks.h"
+#include "src/doctor/text.h"
+
+namespace xp::doctor {
+namespace {
+
+// The driver that each CUDA release came with on Linux, and the oldest of its major version that
+// runs it by minor-version compatibility. Source: NVIDIA's CUDA Toolkit release notes, tables "CUDA
+// Toolkit and Corresponding Driver Versions" and "Minimum Required Driver Version for CUDA Minor
+// Version Compatibility".
+struct Release {
+  const char *cuda, *driver;
+};
+constexpr Release kFull[] = {
+    {"13.1", "590.44.01"}, {"13.0", "580.65.06"}, {"12.9", "575.51.03"}, {"12.8", "570.26"},
+    {"12.6", "560.28.03"}, {"12.5", "555.42.02"}, {"12.4", "550.54.14"}, {"12.3", "545.23.06"},
+    {"12.2", "535.54.03"}, {"12.1", "530.30.02"}, {"12.0", "525.60.13"}, {"11.8", "520.61.05"},
+    {"11.7", "515.43.04"}, {"11.6", "510.39.01"}, {"11.5", "495.29.05"}, {"11.4", "470.42.01"},
+    {"11.3", "465.19.01"}, {"11.2", "460.27.03"}, {"11.1", "455.23"},    {"11.0", "450.51.05"},
+    {"10.2", "440.33"},    {"10.1", "418.39"},    {"10.0", "410.48"},    {"9.2", "396.26"},
+};
+constexpr Release kMinor[] = {{"13", "580.65.06"}, {"12", "525.60.13"}, {"11", "450.80.02"}};
+
+std::vector<int64_t> Parts(const std::string& version) {
+  std::vector<int64_t> parts;
+  for (size_t at = 0; at < version.size();) {
+    size_t end = std::min(version.find('.', at), version.size());
+    int64_t value = 0;
+    std::from_chars(version.data() + at, version.data() + end, value);
+    parts.push_back(value);
+    at = end + 1;
+  }
+  return parts;
+}
+
+std::string Major(const std::string& version) { return version.substr(0, version.find('.')); }
+
+// Of the kernel's side; the library's side comes from NVML.
+std::string KernelDriver(const System& system) {
+  if (auto text = system.Text("/sys/module/nvidia/version")) return Trimmed(*text);
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.03  ..."; the open one says "NVIDIA
+  // UNIX Open Kernel Module for x86_64  580.159.03".
+  if (auto text = system.Text("/proc/driver/nvidia/version")) {
+    for (const std::string& word : Words(*text)) {
+      if (word.find('.') != std::string::npos &&
+          word.find_first_not_of("0123456789.") == std::string::npos) {
+        return word;
+      }
+    }
+  }
+  return "";
+}
+
+bool HasNvidiaCard(const System& system) {
+  for (const std::string& name : system.Names("/sys/bus/pci/devices")) {
+    std::string folder = "/sys/bus/pci/devices/" + name;
+    std::string vendor = Trimmed(system.Text(folder + "/vendor").value_or(""));
+    std::string kind = Trimmed(system.Text(folder + "/class").value_or(""));
+    if (vendor == "0x10de" && kind.starts_with("0x03")) return true;
+  }
+  return false;
+}
+
+Finding NoDriver(const Subject& s, const Gpus& gpus, const std::string& kernel) {
+  Finding f{.id = "driver", .group = "versions", .level = Level::kAbsent};
+  f.needed = "an NVIDIA driver, to train on a GPU";
+  f.found = "no NVIDIA driver (" + gpus.why + ")";
+  if (kernel.empty() && !HasNvidiaCard(s.system)) {
+    f.found += kernel.empty() ? "; no NVIDIA card on the PCI bus" : "";
+    return f;
+  }
+  f.level = Level::kError;
+  f.why = "there is an NVIDIA card here, and nothing can use it";
+  if (kernel.empty()) {
+    f.fix = "install NVIDIA's driver and load its module (modprobe nvidia)";
+  } else if (gpus.why.find("mismatch") != std::string::npos) {
+    f.found =
+        fmt::format("kernel module {}, and a library of another version ({})", kernel, gpus.why);
+    f.fix = "reboot, or reload the module: the driver was updated while it was in use";
+  } else {
+    f.found = fmt::format("kernel module {}, but {}", kernel, gpus.why);
+    f.fix =
+        "in a container: start it with the NVIDIA runtime (--gpus all); else install the "
+        "driver's libraries of the same version";
+  }
+  return f;
+}
+
+Finding Runtime(const Subject& s, const Gpus& gpus, const std::string& driver) {
+  Finding f{.id = "driver.runtime", .group = "versions"};
+  const std::string& runtime = s.build.runtime;
+  DriverNeed need = DriverFor(runtime);
+  f.found =
+      fmt::format("driver {} (CUDA {}), this program CUDA {}", driver, gpus.cuda_driver, runtime);
+  f.needed = fmt::format("driver {} or newer for CUDA {}", need.full, runtime);
+  if (CompareVersions(driver, need.full) >= 0) return f;
+  // libcuda of a newer driver beside an older kernel module: the cuda-compat package.
+  if (!gpus.cuda_driver.empty() && CompareVersions(gpus.cuda_driver, runtime) >= 0) {
+    f.found += ", forward compatibility (cuda-compat)";
+    return f;
+  }
+  if (CompareVersions(driver, need.minor) >= 0) {
+    f.found += ", minor-version compatibility";
+    f.needed +=
+        fmt::format("; {} or newer runs its machine code, but compiles no PTX of it", need.minor);
+    return f;
+  }
+  f.level = Level::kError;
+  f.needed += fmt::format(" ({} by minor-version compatibility)", need.minor);
+  f.why = "the CUDA runtime refuses to start on a driver older than that";
+  f.fix = fmt::format(
+      "install driver {} or newer; on a data-centre card the package cuda-compat-{} does too; or "
+      "build exp with an older CUDA toolkit",
+      need.full, runtime);
+  return f;
+}
+
+}  // namespace
+
+int CompareVersions(const std::string& a, const std::string& b) {
+  std::vector<int64_t> x = Parts(a), y = Parts(b);
+  for (size_t i = 0; i < std::max(x.size(), y.size()); ++i) {
+    int64_t left = i < x.size() ? x[i] : 0, right = i < y.size() ? y[i] : 0;
+    if (left != right) return left < right ? -1 : 1;
+  }
+  return 0;
+}
+
+DriverNeed DriverFor(const std::string& runtime) {
+  DriverNeed need;
+  for (const Release& r : kMinor) {
+    if (Major(runtime) == r.cuda) need.minor = r.driver;
+  }
+  // The newest known release that isn't newer: a CUDA of tomorrow needs at least that.
+  for (const Release& r : kFull) {
+    if (CompareVersions(r.cuda, runtime) > 0) continue;
+    need.full = r.driver;
+    break;
+  }
+  if (need.minor.empty()) need.minor = need.full;
+  return need;
+}
+
+Findings CheckDriver(const Subject& s) {
+  Gpus gpus = s.system.QueryGpus();
+  std::string kernel = KernelDriver(s.system);
+  if (!gpus.loaded) return {NoDriver(s, gpus, kernel)};
+  std::string driver = kernel.empty() ? gpus.driver : kernel;
+  std::vector<std::string> names;
+  for (const GpuState& gpu : gpus.devices) names.push_back(gpu.about.name);
+  Finding f{.id = "driver", .group = "versions"};
+  f.found = fmt::format("{}, runs CUDA {}; {}", driver, gpus.cuda_driver,
+                        names.empty() ? "no GPU" : Listed(names));
+  if (!kernel.empty() && !gpus.driver.empty() && kernel != gpus.driver) {
+    f.level = Level::kError;
+    f.found = fmt::format("kernel module {}, libraries {}", kernel, gpus.driver);
+    f.needed = "the same version of both";
+    f.why = "CUDA doesn't start while they differ";
+    f.fix = "reboot, or reload the module: the driver was updated while it was in use";
+  } else if (gpus.devices.empty()) {
+    f.level = Level::kWarning;
+    f.why = "nothing can be trained on a GPU";
+    f.fix = s.system.Variable("CUDA_VISIBLE_DEVICES").empty()
+                ? "`nvidia-smi -L` lists the cards; look for one that fell off the bus"
+                : "CUDA_VISIBLE_DEVICES hides them: unset it";
+  }
+  Findings out{f};
+  if (s.build.compiled_in) {
+    out.push_back(Runtime(s, gpus, driver));
+  } else {
+    out.push_back({.id = "driver.runtime",
+                   .group = "versions",
+                   .level = gpus.devices.empty() ? Level::kAbsent : Level::kWarning,
+                   .found = "this exp was built without the CUDA backend",
+                   .needed = "a build with CUDA, to use the GPU",
+                   .why = "training runs on the CPU",
+                   .fix = "install the CUDA toolkit, cuDNN and build again (docs/cuda.md)"});
+  }
+  return out;
+}
+
+Findings CheckGpuCode(const Subject& s) {
+  if (!s.build.compiled_in) return {};
+  Findings out;
+  std::string held = Listed(s.build.machine_code);
+  std::string ptx = s.build.ptx.empty() ? "no PTX" : "PTX of " + Listed(s.build.ptx);
+  for (const GpuState& gpu : s.system.QueryGpus().devices) {
+    int capability = gpu.about.major * 10 + gpu.about.minor;
+    Finding f{.id = fmt::format("gpu.{}.code", gpu.index), .group = "versions"};
+    f.found = fmt::format("{}: compute capability {}.{}; this program holds code for {}, and {}",
+                          gpu.about.name, gpu.about.major, gpu.about.minor, held, ptx);
+    f.needed = fmt::format("machine code of {}x up to {}", gpu.about.major, capability);
+    bool exact = false, compiled = false;
+    for (const std::string& a : s.build.machine_code) {
+      int64_t have = Number(a).value_or(0);
+      bool specific = a.ends_with('a');  // runs on that very capability only
+      exact |=
+          have == capability || (!specific && have / 10 == gpu.about.major && have <= capability);
+    }
+    for (const std::string& a : s.build.ptx) {
+      compiled |= !a.ends_with('a') && Number(a).value_or(0) <= capability;
+    }
+    if (!exact) {
+      f.level = compiled ? Level::kWarning : Level::kError;
+      f.why = compiled
+                  ? "the driver compiles the PTX at the first start, which takes a minute, and "
+                    "kernels tuned for the card are missing"
+                  : "no kernel of this program runs on the card";
+      f.fix = fmt::format("build with -DEXP_CUDA_ARCHITECTURES={}", capability);
+    }
+    out.push_back(f);
+  }
+  return out;
+}
+
+}  // namespace xp::doctor

@@ -1,0 +1,166 @@
+#include "exp/record/machine.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "exp/base/error.h"
+#include "exp/base/hash.h"
+#include "src/record/begin.h"
+#include "src/record/sqlite.h"
+
+namespace xp::record {
+namespace {
+
+using nlohmann::json;
+
+std::string At(const json& value, const char* pointer) {
+  json::json_pointer p(pointer);
+  if (!value.is_object() || !value.contains(p)) return "";
+  const json& found = value.at(p);
+  return found.is_string() ? found.get<std::string>()
+                           : found.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+constexpr const char* kColumns =
+    "d.id,d.created_ns,d.machine,d.host,d.level,d.deep,d.seconds,coalesce(e.json,''),d.report "
+    "FROM doctor d LEFT JOIN document e ON e.hash=d.environment_document";
+
+DoctorReport FromRow(const Statement& s) {
+  DoctorReport r;
+  r.id = s.Int(0);
+  r.created_ns = s.Int(1);
+  r.machine = s.Text(2);
+  r.host = s.Text(3);
+  r.level = s.Text(4);
+  r.deep = s.Int(5) != 0;
+  r.seconds = s.Real(6);
+  r.environment_json = s.Text(7);
+  r.report_json = s.Text(8);
+  return r;
+}
+
+// id of a finding -> "level: found".
+std::map<std::string, std::pair<std::string, std::string>> Findings(const DoctorReport& report) {
+  std::map<std::string, std::pair<std::string, std::string>> out;
+  json parsed = json::parse(report.report_json, nullptr, false);
+  if (!parsed.is_object() || !parsed.contains("findings")) return out;
+  for (const json& f : parsed["findings"]) {
+    if (!f.is_object()) continue;
+    out[At(f, "/id")] = {At(f, "/level"), At(f, "/found")};
+  }
+  return out;
+}
+
+// Speeds and temperatures differ from minute to minute: they tell machines apart only when the
+// judgement differs.
+bool Measured(const std::string& id) {
+  for (const char* prefix :
+       {"disk.", "decode", "loader", "device.speed", "memory", "swap", "smoke."}) {
+    if (id.rfind(prefix, 0) == 0) return true;
+  }
+  for (const char* end : {".heat", ".use", ".throttle", ".load", ".speed", ".memory", ".power"}) {
+    if (id.rfind("gpu.", 0) == 0 && id.ends_with(end)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string MachineIdentity(const std::string& environment_json) {
+  json e = json::parse(environment_json, nullptr, false);
+  std::vector<std::string> uuids;
+  if (e.is_object() && e.contains("/gpu/devices"_json_pointer)) {
+    for (const json& gpu : e.at("/gpu/devices"_json_pointer)) uuids.push_back(At(gpu, "/uuid"));
+  }
+  std::sort(uuids.begin(), uuids.end());
+  std::string text;
+  for (const std::string& uuid : uuids) text += uuid + "\n";
+  if (text.find_first_not_of('\n') == std::string::npos) {
+    std::string host = At(e, "/os/host"), cpu = At(e, "/cpu/model");
+    if (host.empty() && cpu.empty()) return "";
+    text = host + "\n" + cpu;
+  }
+  return HashBytes(text).Hex().substr(0, 16);
+}
+
+int64_t SaveDoctorReport(const Store& store, const DoctorReport& report) {
+  if (store.read_only()) {
+    throw JobError({.what = "the store can't be written", .where = store.folder().string()});
+  }
+  Database& db = store.db();
+  json e = json::parse(report.environment_json, nullptr, false);
+  Transaction t(db);
+  Statement s(db,
+              "INSERT INTO doctor(created_ns,machine,host,level,deep,seconds,environment_document,"
+              "report) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)");
+  s.Bind(1, WallClockNs()).Bind(2, MachineIdentity(report.environment_json));
+  s.Bind(3, At(e, "/os/host")).Bind(4, report.level).Bind(5, report.deep ? 1 : 0);
+  s.BindReal(6, report.seconds);
+  s.BindOptional(7, PutDocument(db, "environment", report.environment_json));
+  s.Bind(8, report.report_json).Run();
+  int64_t id = db.LastRowId();
+  t.Commit();
+  return id;
+}
+
+std::optional<DoctorReport> FindDoctorReport(const Store& store, const std::string& machine,
+                                             int64_t before_ns) {
+  if (machine.empty()) return std::nullopt;
+  const std::string select = std::string("SELECT ") + kColumns + " WHERE d.machine=?1 AND ";
+  for (const char* which : {"d.created_ns<=?2 ORDER BY d.created_ns DESC, d.id DESC LIMIT 1",
+                            "d.created_ns>?2 ORDER BY d.created_ns, d.id LIMIT 1"}) {
+    Statement s(store.db(), select + which);
+    s.Bind(1, machine).Bind(2, before_ns);
+    if (s.Step()) return FromRow(s);
+  }
+  return std::nullopt;
+}
+
+std::optional<DoctorReport> FindDoctorReport(const Store& store, const Run& run) {
+  return FindDoctorReport(store, MachineIdentity(run.environment_json), run.created_ns);
+}
+
+void DiffMachines(const Store& store, const std::vector<Run>& runs, std::vector<Difference>& out) {
+  std::vector<std::map<std::string, std::pair<std::string, std::string>>> all;
+  std::vector<int64_t> ids;
+  for (const Run& run : runs) {
+    std::optional<DoctorReport> report = FindDoctorReport(store, run);
+    ids.push_back(report ? report->id : 0);
+    all.push_back(report ? Findings(*report) : decltype(all)::value_type());
+  }
+  int64_t with = std::count_if(ids.begin(), ids.end(), [](int64_t id) { return id != 0; });
+  bool one = std::all_of(ids.begin(), ids.end(), [&](int64_t id) { return id == ids[0]; });
+  if (with < 2 || one) return;
+  std::map<std::string, Difference> rows;
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (const auto& [id, finding] : all[i]) {
+      Difference& d = rows[id];
+      d.section = "machine";
+      d.name = id;
+      d.values.resize(all.size());
+      d.values[i] = finding.first + ": " + finding.second;
+    }
+  }
+  for (auto& [id, d] : rows) {
+    std::vector<std::string> compared;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (ids[i] == 0) continue;
+      auto found = all[i].find(id);
+      bool level_only = Measured(id) && found != all[i].end();
+      compared.push_back(level_only ? found->second.first : d.values[i]);
+    }
+    bool differs = std::adjacent_find(compared.begin(), compared.end(), std::not_equal_to<>()) !=
+                   compared.end();
+    if (!differs) continue;
+    // A worse judgement tells more than another text.
+    for (const std::string& value : d.values) {
+      d.weight = std::max(d.weight, value.rfind("error", 0) == 0     ? 3
+                                    : value.rfind("warning", 0) == 0 ? 2
+                                                                     : 1);
+    }
+    out.push_back(std::move(d));
+  }
+}
+
+}  // namespace xp::record

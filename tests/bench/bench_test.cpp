@@ -1,0 +1,301 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "catch.h"
+#include "exp/base/error.h"
+#include "exp/bench/matrix.h"
+#include "exp/bench/photos.h"
+#include "exp/bench/report.h"
+#include "exp/bench/throughput.h"
+#include "exp/config/load.h"
+#include "exp/data/jpeg.h"
+#include "src/bench/power.h"
+#include "src/bench/trial.h"
+
+namespace xp::bench {
+namespace {
+
+Case Small(int batch) {
+  Case c;
+  c.model = "resnet18";
+  c.batch = batch;
+  c.device = "cpu";
+  c.threads = 2;
+  c.height = c.width = 32;
+  c.seconds_a_repeat = 0.02;
+  c.settle_seconds = 0.05;
+  c.repeats = 3;
+  c.warmup = 1;
+  return c;
+}
+
+config::Node Yaml(const std::string& text) {
+  config::LoadOptions options;
+  options.schema_keys = false;
+  return config::LoadText(text, "matrix.yaml", {}, options).root;
+}
+
+TEST_CASE("windows: outliers are left out, at most a third, never the fast ones") {
+  Windows w = JudgeWindows({1.00, 1.01, 0.99, 1.02, 2.5});
+  CHECK(w.outliers == 1);
+  CHECK(w.median == 1.01);
+  CHECK(w.kept.back() == 1.02);
+  w = JudgeWindows({1, 3, 3, 3, 3});
+  CHECK(w.outliers == 0);
+  CHECK(w.median == 3);
+  w = JudgeWindows({1, 1, 1, 9, 9, 9});
+  CHECK(w.kept.size() >= 4);
+  w = JudgeWindows({2});
+  CHECK(w.median == 2);
+  CHECK(w.outliers == 0);
+  w = JudgeWindows({1.0, 1.05, 1.09});  // within a tenth nothing is an outlier
+  CHECK(w.outliers == 0);
+}
+
+TEST_CASE("steps are measured on the CPU, with work and memory") {
+  Row r = MeasureSteps(Small(2));
+  INFO(r.reason);
+  REQUIRE(r.status == Status::kOk);
+  CHECK(r.images_per_second > 0);
+  CHECK(std::abs(r.images_per_second - 2 / (r.milliseconds * 1e-3)) < 1e-6 * r.images_per_second);
+  CHECK(r.fastest <= r.milliseconds);
+  CHECK(r.slowest >= r.milliseconds);
+  CHECK(std::isfinite(r.loss));
+  CHECK(r.bytes > 11'000'000 * 12);  // weights, gradients, momentum
+  CHECK(r.setup_seconds > 0);
+  CompareWithSpeeds({1e9, 1e9}, &r);
+  CHECK(r.matrix_share > 0);
+  Case plain = Small(2);
+  plain.captured = plain.fusion = false;
+  plain.profile = true;
+  Row p = MeasureSteps(plain);
+  REQUIRE(p.status == Status::kOk);
+  CHECK(p.loss > 0);
+  CHECK(p.profile.size() > 50);
+  CHECK(p.moved_bytes > r.moved_bytes);  // fusion saves passes over memory
+  CHECK(p.flop == r.flop);
+}
+
+TEST_CASE("FLOP of ResNet-50: 4.09 GMAC forward, three times that in training") {
+  // torchvision's published figure: 4.09 GMACs at 224 x 224.
+  Case c;
+  c.batch = 2;
+  train::OptimizerOptions optimizer;
+  TrialGraph t = BuildTrialGraph(c, graph::DType::kF32, optimizer);
+  double gmac = WorkOf(*t.graph).flop / 2 / c.batch * 1e-9;
+  CHECK(gmac > 3 * 4.09 - 0.2);  // the first convolution needs no gradient of the image
+  CHECK(gmac < 3 * 4.09);
+}
+
+TEST_CASE("a case that can't run is a row with its reason") {
+  Case c = Small(2);
+  c.model = "nonsense";
+  CHECK(MeasureSteps(c).status == Status::kFailed);
+  c = Small(1 << 16);
+  c.height = c.width = 2048;
+  Row r = MeasureSteps(c);
+  CHECK(r.status == Status::kMemoryLimit);
+  CHECK(r.reason.find("GiB") != std::string::npos);
+  c = Small(2);
+  c.device = "cuda:77";
+  CHECK(MeasureSteps(c).status == Status::kFailed);
+}
+
+TEST_CASE("memory grows with the batch, and the largest batch is the last that fits") {
+  Case c = Small(4);
+  uint64_t four = LeastBytes(c);
+  c.batch = 8;
+  CHECK(LeastBytes(c) > four);
+  CHECK(LargestBatch(c, 8) == 8);  // the limit
+  c.height = c.width = 1024;
+  int largest = LargestBatch(c, 1 << 16);
+  CHECK(largest > 0);
+  CHECK(largest < 1 << 16);
+  Row measured = MeasureSteps(Small(2));
+  CHECK(LeastBytes(Small(2)) <= measured.bytes);
+}
+
+TEST_CASE("a matrix file is the product of its lists") {
+  Matrix m = ReadMatrix(Yaml("models: [resnet50, ssd300_vgg16]\nbatches: [1, 2, 4]\n"
+                             "precisions: [fp32, bf16]\ngraph: [true, false]\nrepeats: 7\n"
+                             "largest_batch: true\n"
+                             "loader: {workers: [1, 2], batches: 8}\n"
+                             "end_to_end: {models: resnet18, batches: 4, workers: 2, epochs: 4}\n"),
+                        Case{});
+  CHECK(m.cases.size() == 2 * 3 * 2 * 2);
+  CHECK(m.cases[0].repeats == 7);
+  CHECK(m.cases[1].batch == 2);
+  CHECK(m.largest_batch);
+  CHECK(m.loader_part.workers == std::vector<int>{1, 2});
+  CHECK(m.end_to_end_part.models == std::vector<std::string>{"resnet18"});
+  CHECK(m.end_to_end_part.epochs == 4);
+  CHECK(ReadMatrix(Yaml("{}"), Case{}).cases.size() == 1);
+  m = ReadMatrix(
+      Yaml("precisions: [fp32, bf16]\nparts:\n  - {models: [resnet18], batches: [1, 2]}\n"
+           "  - {models: [ssd300_vgg16], batches: 4, precisions: bf16}\n"),
+      Case{});
+  REQUIRE(m.cases.size() == 5);
+  CHECK(m.cases[3].precision == "bf16");
+  CHECK(m.cases[4].model == "ssd300_vgg16");
+  CHECK(m.cases[4].batch == 4);
+}
+
+TEST_CASE("mistakes in a matrix file name the place") {
+  for (const char* text :
+       {"modls: [resnet50]", "models: [resnet51]", "batches: [0]", "batches: [many]",
+        "precisions: [fp8]", "graph: [maybe]", "seconds_a_repeat: -1", "repeats: 0",
+        "loader: {worker: 3}", "loader: {workers: 0}", "end_to_end: {models: [none]}",
+        "torch_modes: [fast]", "graph: []", "parts: [{batch: 3}]"}) {
+    INFO(text);
+    try {
+      ReadMatrix(Yaml(text), Case{});
+      FAIL("it was taken");
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::kUsage);
+      CHECK(std::string(e.what()).find("matrix.yaml:1:") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("the loader and training from JPEGs") {
+  LoaderPart part;
+  part.count = 8;
+  part.size = 32;
+  auto photos = OpenPhotos(part);
+  Case c = Small(4);
+  c.workers = 2;
+  Row loader = MeasureLoader(c, part, *photos);
+  INFO(loader.reason);
+  REQUIRE(loader.status == Status::kOk);
+  CHECK(loader.images_per_second > 0);
+  EndToEndPart whole;
+  whole.count = 8;
+  whole.size = 32;
+  whole.epochs = 3;
+  whole.images_an_epoch = 8;
+  Row trained = MeasureEndToEnd(c, whole, *photos);
+  INFO(trained.reason);
+  REQUIRE(trained.status == Status::kOk);
+  CHECK(trained.first_epoch_seconds > 0);
+  CHECK(trained.epoch_seconds > 0);
+  CHECK(std::abs(trained.images_per_second - 8 / trained.epoch_seconds) <
+        1e-6 * trained.images_per_second);
+  CHECK(std::isfinite(trained.loss));
+  c.model = "ssd300_vgg16";
+  CHECK(MeasureEndToEnd(c, whole, *photos).status == Status::kFailed);
+  LoaderPart none;
+  none.images = "/no/such/folder";
+  CHECK_THROWS_AS(OpenPhotos(none), Error);
+}
+
+TEST_CASE("drawn photographs are JPEGs of the size, the same each time") {
+  std::vector<std::string> a = DrawPhotos(2), b = DrawPhotos(2);
+  CHECK(a == b);
+  CHECK(a[0] != a[1]);
+  data::JpegInfo info =
+      data::ReadJpegInfo({reinterpret_cast<const uint8_t*>(a[0].data()), a[0].size()}, "drawn");
+  CHECK(info.width == 500);
+  CHECK(info.height == 375);
+  CHECK(a[0].size() > 40'000);
+  CHECK(a[0].size() < 140'000);
+}
+
+TEST_CASE("power and what held the clocks down") {
+  std::vector<snapshot::Nvml::Sample> samples(10);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples[i].power_mw = 600000;
+    samples[i].sm_mhz = 1700;
+    samples[i].celsius = 50 + static_cast<int>(i);
+    samples[i].throttle = i < 3 ? 0x04 : 0x01;  // power cap; idle, which is no trouble
+  }
+  PowerSeen seen = Summarise(samples);
+  CHECK(seen.watts == 600);
+  CHECK(seen.celsius == 59);
+  CHECK(seen.throttled == std::vector<std::string>{"power cap 30 %"});
+  CHECK(Summarise({}).watts == 0);
+}
+
+Row Made(const char* program, int batch, double speed) {
+  Row r;
+  r.c.program = program;
+  r.c.batch = batch;
+  r.images_per_second = speed;
+  r.milliseconds = 1e3 * batch / speed;
+  r.repeats = 5;
+  r.spread = 0.01;
+  r.watts = 500;
+  r.bytes = 3u << 30;
+  r.throttled = {"heat 10 %"};
+  return r;
+}
+
+TEST_CASE("a row survives JSON") {
+  Row r = Made("exp", 64, 1234.5);
+  r.c.largest = true;
+  r.c.precision = "bf16";
+  r.c.captured = false;
+  r.flop = 1e12;
+  r.profile.push_back({"conv1", "Conv2d", 0.5});
+  Row back = RowFromJson(RowJson(r));
+  CHECK(Key(back.c) == Key(r.c));
+  CHECK(back.images_per_second == r.images_per_second);
+  CHECK(back.throttled == r.throttled);
+  CHECK(back.profile.size() == 1);
+  CHECK(RowJson(back) == RowJson(r));
+  CHECK(nlohmann::json::parse(RowJson(r))["images_per_second_per_watt"] == 1234.5 / 500);
+  for (const char* bad : {"", "[]", "{\"batch\": \"x\"}", "{\"throttled\": 3}"}) {
+    CHECK(RowFromJson(bad).status == Status::kFailed);
+  }
+}
+
+TEST_CASE("two calls side by side") {
+  std::vector<Row> a = {Made("exp", 64, 100), Made("exp", 128, 200), Made("torch", 64, 80)};
+  std::vector<Row> b = {Made("exp", 64, 150), Made("exp", 256, 300)};
+  a[1].status = Status::kMemoryLimit;
+  a[1].images_per_second = 0;
+  std::vector<Pair> pairs = PairUp(a, b);
+  REQUIRE(pairs.size() == 4);
+  CHECK(pairs[0].ratio == 1.5);
+  CHECK(pairs[1].b == nullptr);
+  CHECK(MeanRatio(pairs) == 1.5);
+  CHECK(MeanRatio({}) == 0);
+  std::string text = CompareText("a", "b", pairs);
+  CHECK(text.find("1.500") != std::string::npos);
+  CHECK(text.find("mem lim") != std::string::npos);
+  CHECK(CompareMarkdown("a", "b", pairs).find("| 100.0 | 150.0 | 1.500 |") != std::string::npos);
+}
+
+TEST_CASE("Markdown, CSV and HTML hold every row and escape what must be") {
+  std::vector<Row> rows = {Made("exp", 64, 100), Made("torch", 64, 80)};
+  rows.push_back(Made("exp", 512, 1));
+  rows[2].status = Status::kMemoryLimit;
+  rows[2].images_per_second = rows[2].milliseconds = 0;
+  rows[2].reason = "mem lim: a | b, \"<c>\"\nnext";
+  Facts facts = {{"device", "<b>H200</b>"}};
+  std::string md = Markdown(facts, rows);
+  CHECK(md.find("| exp | resnet50 | 64 |") != std::string::npos);
+  CHECK(md.find("a \\| b") != std::string::npos);
+  std::string csv = Csv(rows);
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 4);
+  CHECK(csv.find("\"mem lim: a | b, \"\"<c>\"\" next\"") != std::string::npos);
+  std::string html = Html("T", facts, rows);
+  CHECK(html.find("&lt;b&gt;H200") != std::string::npos);
+  CHECK(html.find("<b>H200") == std::string::npos);
+  CHECK(html.find("width:80.0%") != std::string::npos);
+  CHECK(html.find("@media print") != std::string::npos);
+  CHECK(html.find("<script") == std::string::npos);
+  CHECK(HeadLine().find("img/s") != std::string::npos);
+  CHECK(RowLine(rows[2]).find("mem lim") != std::string::npos);
+}
+
+TEST_CASE("a peer that isn't there is a row with the reason") {
+  std::vector<Row> rows;
+  MeasureTorch("/no/such/python", {Small(2), Small(4)}, [&](const Row& r) { rows.push_back(r); });
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].status == Status::kFailed);
+  CHECK(rows[0].reason.find("can't be started") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace xp::bench

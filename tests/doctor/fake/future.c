@@ -1,0 +1,1 @@
+int future_function(void) { return 42; }

@@ -1,0 +1,245 @@
+// Smoke tests, reads, decoding and the report.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "catch.h"
+#include "exp/bench/photos.h"
+#include "exp/doctor/doctor.h"
+#include "exp/doctor/measure.h"
+#include "exp/doctor/smoke.h"
+#include "exp/graph/memory_check.h"
+#include "kernels/memory_pattern.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::doctor {
+namespace {
+
+struct Folder {
+  Folder() {
+    std::string pattern = (fs::temp_directory_path() / "exp-doctor-test-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path = pattern;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  fs::path path;
+};
+
+// A backend whose kernels go wrong: every `wrong`-th product or convolution has one bit altered.
+class FaultyBackend : public graph::Backend {
+ public:
+  enum class Fault { kAlwaysWrong, kSometimesWrong };
+  FaultyBackend(std::unique_ptr<graph::Backend> inner, Fault fault)
+      : inner_(std::move(inner)), fault_(fault) {}
+  const std::string& name() const override { return inner_->name(); }
+  const std::string& description() const override { return inner_->description(); }
+  bool is_cuda() const override { return false; }
+  std::unique_ptr<graph::Kernel> CreateKernel(const graph::Graph& g, const graph::Op& op) override {
+    auto kernel = inner_->CreateKernel(g, op);
+    if (op.type != graph::OpType::kLinear) return kernel;
+    bool now = fault_ == Fault::kAlwaysWrong || ++made_ % 2 == 0;
+    if (!now) return kernel;
+    return std::make_unique<Wrong>(std::move(kernel));
+  }
+  std::unique_ptr<graph::Buffer> Allocate(size_t bytes) override { return inner_->Allocate(bytes); }
+  graph::DeviceMemory Memory() const override { return inner_->Memory(); }
+  void Upload(void* d, const void* h, size_t n) override { inner_->Upload(d, h, n); }
+  void Download(void* h, const void* d, size_t n) override { inner_->Download(h, d, n); }
+  std::unique_ptr<graph::PendingRead> DownloadAsync(const void* d, size_t n) override {
+    return inner_->DownloadAsync(d, n);
+  }
+  std::unique_ptr<graph::Recording> Record(std::function<void()> body) override {
+    return inner_->Record(std::move(body));
+  }
+  void Synchronize() override { inner_->Synchronize(); }
+  std::vector<double> TimeEach(size_t n, const std::function<void(size_t)>& body) override {
+    return inner_->TimeEach(n, body);
+  }
+
+ private:
+  class Wrong : public graph::Kernel {
+   public:
+    explicit Wrong(std::unique_ptr<graph::Kernel> inner) : inner_(std::move(inner)) {}
+    size_t WorkspaceBytes() const override { return inner_->WorkspaceBytes(); }
+    void Run(const graph::KernelArgs& args) override {
+      inner_->Run(args);
+      args.Out<float>(0)[0] += 1;
+    }
+
+   private:
+    std::unique_ptr<graph::Kernel> inner_;
+  };
+  std::unique_ptr<graph::Backend> inner_;
+  Fault fault_;
+  int made_ = 0;
+};
+
+Level LevelOf(const Findings& all, const std::string& id) {
+  for (const Finding& f : all) {
+    if (f.id == id) return f.level;
+  }
+  FAIL("no finding " << id);
+  return Level::kOk;
+}
+
+TEST_CASE("smoke tests pass on the CPU, and see a device that computes wrongly") {
+  auto reference = graph::CreateCpuBackend(1);
+  auto good = graph::CreateCpuBackend(2);
+  for (const Finding& f : SmokeTests(*good, *reference, {})) {
+    INFO(f.id << ": " << f.found);
+    CHECK(f.level == Level::kOk);
+  }
+  FaultyBackend wrong(graph::CreateCpuBackend(2), FaultyBackend::Fault::kAlwaysWrong);
+  Findings found = SmokeTests(wrong, *reference, {});
+  CHECK(LevelOf(found, "smoke.product") == Level::kError);
+  CHECK(LevelOf(found, "smoke.train") == Level::kError);
+  CHECK(LevelOf(found, "smoke.conv") == Level::kOk);
+  FaultyBackend fickle(graph::CreateCpuBackend(2), FaultyBackend::Fault::kSometimesWrong);
+  found = SmokeTests(fickle, *reference, {});
+  CHECK(LevelOf(found, "smoke.product") == Level::kError);
+}
+
+TEST_CASE("a small training is the same for any number of threads, and loses") {
+  auto one = graph::CreateCpuBackend(1);
+  SmallTraining a = TrainSmall(*one, 12), b = TrainSmall(*one, 12);
+  CHECK(a.hash == b.hash);
+  CHECK(a.losses.back() < a.losses.front());
+}
+
+TEST_CASE("two processes at once") {
+  // Shell children stand for this program: the first call is alone, the others come together.
+  std::string same = "echo ready; read word; echo hash abc";
+  CHECK(TwoProcesses({"sh", "-c", same}).level == Level::kOk);
+  Folder folder;
+  std::string file = (folder.path / "lock").string();
+  std::string differ = "echo ready; read word; if mkdir " + file +
+                       " 2>/dev/null; then sleep 0.3; echo hash abc; rmdir " + file +
+                       "; else echo hash def; fi";
+  Finding f = TwoProcesses({"sh", "-c", differ});
+  INFO(f.found);
+  CHECK(f.level == Level::kError);
+  f = TwoProcesses({"sh", "-c", "exit 1"});
+  CHECK(f.level == Level::kError);
+  CHECK(f.found.find("also alone") != std::string::npos);
+  CHECK(TwoProcesses({"/no/such/program"}).level == Level::kError);
+}
+
+TEST_CASE("memory patterns: every fault is counted, every bit is written both ways") {
+  std::vector<uint64_t> words(1000);
+  uint64_t zeros = ~uint64_t{0}, ones = 0;
+  for (int round = 0; round < 4; ++round) {
+    kernels::FillPatternHost(words.data(), words.size(), 5, round);
+    zeros &= words[17];
+    ones |= words[17];
+    CHECK(kernels::CountMismatchesHost(words.data(), words.size(), 5, round) == 0);
+    words[3] ^= 1;
+    words[999] ^= uint64_t{1} << 63;
+    CHECK(kernels::CountMismatchesHost(words.data(), words.size(), 5, round) == 2);
+    // A word of another address is wrong, too.
+    CHECK(kernels::CountMismatchesHost(words.data(), words.size(), 6, round) > 990);
+  }
+  CHECK(zeros == 0);
+  CHECK(ones == ~uint64_t{0});
+  CHECK(graph::CheckHostMemory(1 << 20, 4).bad_words == 0);
+}
+
+TEST_CASE("reading a folder: large file, small files, and what is no folder") {
+  Folder folder;
+  std::string photo = bench::DrawPhotos(1, 64, 48).front();
+  for (int i = 0; i < 30; ++i) {
+    std::ofstream(folder.path / (std::to_string(i) + ".JPG"), std::ios::binary) << photo;
+  }
+  ReadSpeed speed = MeasureReads(folder.path.string(), 0.3);
+  CHECK(speed.images_seen == 30);
+  CHECK(speed.small_files_a_second > 0);
+  CHECK(speed.images.size() == 30);
+  CHECK(fs::exists(folder.path / "0.JPG"));
+  CHECK(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) == 30);
+  Findings judged = JudgeReads("x", speed);
+  CHECK(judged.size() == 2);
+  ReadSpeed none = MeasureReads((folder.path / "none").string(), 0.1);
+  for (const Finding& f : JudgeReads("none", none)) CHECK(f.level == Level::kAbsent);
+}
+
+TEST_CASE("slow disks, slow decoding, and a loader that can't keep up") {
+  ReadSpeed slow;
+  slow.sequential_bytes_a_second = 50e6;
+  slow.small_files_a_second = 200;
+  for (const Finding& f : JudgeReads("/data", slow)) CHECK(f.level == Level::kWarning);
+  DecodeSpeed decode;
+  decode.images_a_second_core = 400;
+  decode.images_a_second_all = 6000;
+  decode.megapixels = 0.19;
+  Findings loader = JudgeLoader(slow, decode, 10000);
+  CHECK(loader[0].level == Level::kOk);
+  CHECK(loader[1].level == Level::kWarning);
+  CHECK(loader[1].found.find("200 img/s, bounded by the disk") != std::string::npos);
+  slow.small_files_a_second = 50000;
+  CHECK(JudgeLoader(slow, decode, 5000)[1].level == Level::kOk);
+  CHECK(JudgeLoader(slow, decode, 0)[1].level == Level::kOk);
+  decode.images_a_second_core = 20;
+  CHECK(JudgeLoader(slow, decode, 0)[0].level == Level::kWarning);
+  DecodeSpeed measured = MeasureDecode({}, 0.1);
+  CHECK(measured.drawn);
+  CHECK(measured.images_a_second_core > 0);
+}
+
+TEST_CASE("a device that gets slower as it gets warm") {
+  LoadResult load;
+  load.seen.seconds = 20;
+  load.first_flop_a_second = 800e12;
+  load.flop_a_second = 780e12;
+  CHECK(JudgeSpeedUnderLoad(load).level == Level::kOk);
+  load.flop_a_second = 500e12;
+  CHECK(JudgeSpeedUnderLoad(load).level == Level::kWarning);
+}
+
+TEST_CASE("the report: JSON, text, exit codes") {
+  Report report;
+  report.findings.push_back({.id = "a", .group = "health", .found = "fine"});
+  report.findings.push_back({.id = "b",
+                             .group = "speed",
+                             .level = Level::kError,
+                             .found = "bad \xff bytes",
+                             .needed = "good ones",
+                             .why = "because",
+                             .fix = "mend it",
+                             .numbers = {{"mb_s", 12.5}}});
+  report.worst = Level::kError;
+  nlohmann::json j = nlohmann::json::parse(ReportJson(report, R"({"os":{"glibc":"2.36"}})"));
+  CHECK(j["level"] == "error");
+  CHECK(j["findings"][1]["numbers"]["mb_s"] == 12.5);
+  CHECK(j["environment"]["os"]["glibc"] == "2.36");
+  CHECK(nlohmann::json::parse(ReportJson(report, "no json")).contains("findings"));
+  std::string text = FindingText(report.findings[1], false, 80);
+  for (const char* part : {"ERROR", "good ones", "because", "mend it"}) {
+    CHECK(text.find(part) != std::string::npos);
+  }
+  CHECK(text.find('\033') == std::string::npos);
+  CHECK(FindingText(report.findings[1], true, 80).find('\033') != std::string::npos);
+  CHECK(ExitCode(Level::kOk) == 0);
+  CHECK(ExitCode(Level::kAbsent) == 0);
+  CHECK(ExitCode(Level::kWarning) == 4);
+  CHECK(ExitCode(Level::kError) == 1);
+}
+
+TEST_CASE("the memo is a Markdown table of what is known") {
+  std::string memo = Memo(
+      R"({"os":{"name":"Debian | 12","glibc":"2.36"},"gpu":{"driver":"580.1","cudnn":"9.19.0",)"
+      R"("devices":[{"name":"H200","compute_capability":"9.0"}]},)"
+      R"("python":{"version":"3.11","packages":["torch==2.11.0","torchx==1"]}})");
+  CHECK(memo.find("| system | Debian / 12 |") != std::string::npos);
+  CHECK(memo.find("| NVIDIA driver | 580.1 |") != std::string::npos);
+  CHECK(memo.find("| torch | 2.11.0 |") != std::string::npos);
+  CHECK(memo.find("torchx") == std::string::npos);
+  CHECK(memo.find("NCCL") == std::string::npos);
+  CHECK(Memo("broken").starts_with("| part | version |"));
+}
+
+}  // namespace
+}  // namespace xp::doctor

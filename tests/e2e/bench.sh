@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# exp bench: a matrix, files, the store, comparisons, a peer that isn't there, mistakes.
+set -euo pipefail
+exp=$(realpath "$1")
+configs=$(realpath "$(dirname "$0")/../../configs")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+unset EXP_STORE
+fail() { echo "FAILED: $*" >&2; exit 1; }
+has() { grep -qF -- "$2" <<<"$1" || fail "expected \`$2\` in: $1"; }
+refused() {
+  local code=$1 text=$2 got=0
+  shift 2
+  "$@" >out 2>&1 || got=$?
+  [ "$got" = "$code" ] || fail "exit $got, not $code: $* -- $(cat out)"
+  has "$(cat out)" "$text"
+}
+
+cat >tiny.yaml <<'END'
+models: [resnet18]
+batches: [1, 2]
+devices: [cpu]
+fusion: [true, false]
+seconds_a_repeat: 0.02
+settle_seconds: 0.02
+repeats: 3
+warmup: 1
+loader: {workers: [1, 2], batches: [4], count: 8, size: 32}
+end_to_end: {models: [resnet18], batches: [4], workers: [2], count: 8, size: 32, epochs: 2, images_an_epoch: 8}
+END
+small=(--height 32 --width 32 --threads 1)
+out=$("$exp" bench tiny.yaml "${small[@]}" --label one --markdown t.md --csv t.csv --html t.html) || fail "bench: $out"
+for text in "img/s" "fused" "plain" "loader" "from JPEGs" "first epoch" "stored as"; do has "$out" "$text"; done
+[ "$(wc -l <t.csv)" = 8 ] || fail "rows of the CSV: $(cat t.csv)"
+has "$(cat t.md)" "| exp | resnet18 | 2 |"
+has "$(cat t.html)" "class=\"bar"
+"$exp" bench tiny.yaml "${small[@]}" --label two --set batches=[1] --set fusion=true --set ~loader --set ~end_to_end --json >two.json
+python3 - <<'END'
+import json
+r = json.load(open("two.json"))
+assert r["label"] == "two" and len(r["rows"]) == 1, r
+row = r["rows"][0]
+assert row["status"] == "ok" and row["images_per_second"] > 0 and row["tflop_per_second"] > 0, row
+assert r["matrix"]["batches"] == [1] and r["environment"]["os"]["glibc"]
+END
+
+# What was measured can be seen and compared later.
+out=$("$exp" bench --history); has "$out" "one"; has "$out" "two"
+out=$("$exp" bench --history --model resnet18); has "$out" "IMG/S"
+out=$("$exp" bench --compare one two); has "$out" "ratio"; has "$out" "geometric mean"
+out=$("$exp" bench --compare @~1 @ --json); has "$out" '"mean_ratio"'
+out=$("$exp" bench --show one --csv again.csv); has "$out" "best of cpu fp32"
+cmp t.csv again.csv || fail "the stored rows differ from the measured ones"
+has "$("$exp" query 'SELECT count(*) AS n FROM bench_row')" "8"
+
+# A case that can't fit is a row, not a crash.
+out=$("$exp" bench --model resnet18 --batch 60000 --height 4000 --width 4000 --device cpu --no-store)
+has "$out" "mem lim"
+# A peer that isn't there is a row, and the exit code says so.
+refused 1 "can't be started" "$exp" bench tiny.yaml "${small[@]}" --set ~loader --set ~end_to_end --set batches=[1] \
+  --against torch --python /nonexistent/python --no-store
+printf '#!/bin/sh\necho "{\\"missing\\": \\"ModuleNotFoundError: torch\\"}"\n' >python && chmod +x python
+refused 1 "PyTorch isn't there" "$exp" bench tiny.yaml "${small[@]}" --against torch --only-peer --python ./python --no-store
+# A peer that answers.
+printf '#!/bin/sh\nwhile true; do echo "{\\"status\\":\\"ok\\",\\"images_per_second\\":50,\\"milliseconds\\":20,\\"repeats\\":3}"; done | head -2\n' >python
+out=$("$exp" bench tiny.yaml "${small[@]}" --against torch --only-peer --python ./python --label peer)
+has "$out" "torch resnet18"
+
+# Mistakes.
+refused 2 "tiny.yaml" "$exp" bench tiny.yaml --set +modls=[resnet50]
+refused 2 "resnet51" "$exp" bench --model resnet51
+refused 2 "fp8" "$exp" bench --precision fp8
+refused 2 "peer" "$exp" bench tiny.yaml "${small[@]}" --set ~loader --set ~end_to_end --set batches=[1] --against caffe --no-store
+refused 2 "names no call" "$exp" bench --compare one nobody
+refused 2 "no store" "$exp" bench --history --store nowhere
+for matrix in "$configs"/bench/*.yaml; do
+  refused 2 "nonsense" "$exp" bench "$matrix" --set models=[nonsense]
+done
+echo ok

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# exp doctor: text, JSON, exit codes, the store, another machine's files, libraries.
+set -euo pipefail
+exp=$(realpath "$1")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+unset EXP_STORE
+fail() { echo "FAILED: $*" >&2; exit 1; }
+has() { grep -qF -- "$2" <<<"$1" || fail "expected \`$2\` in: $1"; }
+# code EXPECTED... COMMAND: one of the exit codes, output to `out`.
+code() {
+  local allowed=$1 got=0
+  shift
+  "$@" >out 2>err || got=$?
+  [[ " $allowed " = *" $got "* ]] || fail "exit $got, not $allowed: $* -- $(cat out err)"
+}
+
+code "0 4 1" "$exp" doctor --device cpu
+for id in driver glibc memory files disk.store smoke.conv smoke.nms smoke.train smoke.two_processes decode loader; do
+  has "$(cat out)" " $id "
+done
+has "$(tail -1 out)" "checks in"
+! grep -q $'\033' out || fail "colours in a file"
+[ -f .exp/exp.db ] || fail "the report isn't stored"
+code "0 4 1" "$exp" doctor --look --colour always
+grep -q $'\033' out || fail "no colours when asked for"
+
+# JSON: documented keys, and the level is the worst finding's, as the exit code says.
+got=0; "$exp" doctor --look --json >report.json || got=$?
+python3 - $got <<'END'
+import json, sys
+r = json.load(open("report.json"))
+levels = ["ok", "absent", "warning", "error"]
+assert r["format"] == 1 and r["findings"], r
+assert all(set(f) == {"id", "group", "level", "found", "needed", "why", "fix", "numbers"} for f in r["findings"])
+assert r["level"] == max((f["level"] for f in r["findings"]), key=levels.index)
+assert int(sys.argv[1]) == {"ok": 0, "absent": 0, "warning": 4, "error": 1}[r["level"]]
+assert all(f["fix"] and f["why"] for f in r["findings"] if f["level"] in ("warning", "error")), r
+assert r["environment"]["os"]["glibc"]
+END
+has "$("$exp" query 'SELECT count(*) AS n FROM doctor')" "3"
+
+# Limits of this very process show.
+(ulimit -n 200; code 1 "$exp" doctor --look --no-store; has "$(cat out)" "200 open files"; has "$(cat out)" "ulimit -n 65536")
+
+# The files of another machine.
+mkdir -p other/proc/self other/sys/devices/system/cpu/cpu0/cpufreq other/var/log
+printf 'MemTotal: 8000000 kB\nMemAvailable: 100000 kB\nSwapTotal: 4000000 kB\nSwapFree: 0 kB\n' >other/proc/meminfo
+echo powersave >other/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor
+echo 'kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.' >other/var/log/kern.log
+code 1 "$exp" doctor --root other
+for text in "powersave" "Xid 79" "swapped out" "WARN" "ERROR"; do has "$(cat out)" "$text"; done
+code 2 "$exp" doctor --root /nonexistent
+code 2 "$exp" doctor --device gpu
+
+# Libraries.
+code 0 "$exp" doctor --library "$exp"
+has "$(cat out)" "GLIBC 2."
+code 1 "$exp" doctor --library report.json
+has "$(cat out)" "no ELF file"
+code 1 "$exp" doctor --library /nonexistent.so
+
+out=$("$exp" doctor --memo)
+has "$out" "| part | version |"; has "$out" "| glibc | 2."
+
+# A run links to the report of its machine.
+"$exp" data shapes --out data/shapes --images 4 --val 2 --size 64x64 >/dev/null
+echo 'a: 1' >a.yaml
+"$exp" run a.yaml --name linked -- true >/dev/null
+has "$("$exp" show linked)" "of this machine"
+
+# Nothing can be stored: the report is shown all the same.
+mkdir readonly && echo x >readonly/exp.db
+code "0 4 1" "$exp" doctor --look --store readonly
+has "$(cat err)" "isn't stored"
+echo ok

@@ -1,0 +1,151 @@
+// Reports of doctor and results of bench in the store.
+#include <nlohmann/json.hpp>
+
+#include "catch.h"
+#include "exp/base/error.h"
+#include "exp/record/bench_store.h"
+#include "exp/record/machine.h"
+#include "exp/record/maintain.h"
+#include "exp/record/reader.h"
+#include "exp/record/writer.h"
+#include "record/temporary.h"
+
+namespace xp::record {
+namespace {
+
+std::string Environment(const std::string& host, const std::string& uuid) {
+  nlohmann::json e = {{"os", {{"host", host}, {"glibc", "2.36"}}}, {"cpu", {{"model", "Xeon"}}}};
+  if (!uuid.empty()) e["gpu"] = {{"devices", {{{"uuid", uuid}}}}};
+  return e.dump();
+}
+
+DoctorReport Report(const std::string& environment, const std::string& level,
+                    const std::string& found) {
+  DoctorReport r;
+  r.level = level;
+  r.environment_json = environment;
+  nlohmann::json finding = {{"id", "driver"}, {"level", level}, {"found", found}};
+  nlohmann::json speed = {{"id", "disk.read"}, {"level", "ok"}, {"found", found + " MB/s"}};
+  r.report_json = nlohmann::json{{"findings", {finding, speed}}}.dump();
+  return r;
+}
+
+std::string MakeRun(const std::filesystem::path& folder, const std::string& name,
+                    const std::string& environment) {
+  RunInfo info;
+  info.name = name;
+  info.kind = "library";
+  info.environment_json = environment;
+  RunWriter writer(folder, info, {});
+  writer.End(EndState::kFinished, "");
+  return writer.id();
+}
+
+TEST_CASE("a machine is its GPUs, or host and CPU without one") {
+  CHECK(MachineIdentity(Environment("a", "GPU-1")) == MachineIdentity(Environment("b", "GPU-1")));
+  CHECK(MachineIdentity(Environment("a", "GPU-1")) != MachineIdentity(Environment("a", "GPU-2")));
+  CHECK(MachineIdentity(Environment("a", "")) != MachineIdentity(Environment("b", "")));
+  CHECK(MachineIdentity("").empty());
+  CHECK(MachineIdentity("{\"os\": 3}").empty());
+}
+
+TEST_CASE("a run belongs to the newest report of its machine before it") {
+  TemporaryFolder temporary;
+  std::filesystem::path folder = temporary.path / "store";
+  std::string here = Environment("a", "GPU-1"), there = Environment("b", "GPU-2");
+  Store store = Store::OpenOrCreate(folder);
+  SaveDoctorReport(store, Report(here, "ok", "driver 1"));
+  int64_t second = SaveDoctorReport(store, Report(here, "warning", "driver 2"));
+  SaveDoctorReport(store, Report(there, "error", "driver 3"));
+  std::string first_run = MakeRun(folder, "first", here);
+  SaveDoctorReport(store, Report(here, "ok", "driver 4"));
+  std::string other_run = MakeRun(folder, "other", there);
+  std::string third_run = MakeRun(folder, "third", Environment("c", ""));
+
+  Run a = LoadRun(store, ResolveRun(store, first_run)),
+      b = LoadRun(store, ResolveRun(store, other_run)),
+      c = LoadRun(store, ResolveRun(store, third_run));
+  auto report = FindDoctorReport(store, a);
+  REQUIRE(report);
+  CHECK(report->id == second);
+  CHECK(report->level == "warning");
+  CHECK(report->host == "a");
+  CHECK(nlohmann::json::parse(report->environment_json)["os"]["glibc"] == "2.36");
+  CHECK_FALSE(FindDoctorReport(store, c));
+
+  std::vector<Difference> differences;
+  DiffMachines(store, {a, b}, differences);
+  REQUIRE(differences.size() == 1);  // another read speed that is fine as well is no difference
+  CHECK(differences[0].section == "machine");
+  CHECK(differences[0].name == "driver");
+  CHECK(differences[0].values == std::vector<std::string>{"warning: driver 2", "error: driver 3"});
+  CHECK(differences[0].weight == 3);
+  differences.clear();
+  DiffMachines(store, {a, c}, differences);
+  CHECK(differences.empty());
+  bool listed = false;
+  for (const Difference& d : DiffRuns(store, {a, b})) listed |= d.section == "machine";
+  CHECK(listed);
+}
+
+TEST_CASE("the first report after a run counts when there is none before") {
+  TemporaryFolder temporary;
+  std::filesystem::path folder = temporary.path / "store";
+  std::string here = Environment("a", "GPU-1");
+  std::string run = MakeRun(folder, "r", here);
+  Store store = Store::Open(folder);
+  int64_t id = SaveDoctorReport(store, Report(here, "ok", "x"));
+  SaveDoctorReport(store, Report(here, "ok", "y"));
+  auto report = FindDoctorReport(store, LoadRun(store, ResolveRun(store, run)));
+  REQUIRE(report);
+  CHECK(report->id == id);
+}
+
+TEST_CASE("calls of bench and their rows; gc keeps their environments") {
+  TemporaryFolder temporary;
+  Store store = Store::OpenOrCreate(temporary.path / "store");
+  BenchRecord r;
+  r.label = "before";
+  r.environment_json = Environment("a", "GPU-1");
+  BenchRecord first = BeginBench(store, r);
+  r.label = "after";
+  BenchRecord second = BeginBench(store, r);
+  CHECK(first.name.size() == 8);
+  CHECK(first.host == "a");
+  BenchRow row;
+  row.model = "resnet50";
+  row.batch = 64;
+  row.status = "ok";
+  row.images_per_second = 123.5;
+  row.milliseconds = 10;
+  row.bytes = 1 << 30;
+  row.result_json = "{\"a\":1}";
+  AddBenchRow(store, first.id, 0, row);
+  row.status = "mem lim";
+  row.images_per_second = row.milliseconds = 0;
+  row.reason = "too much \xff";
+  AddBenchRow(store, first.id, 1, row);
+  SetBenchDevice(store, first.id, "H200", "{\"x\":{}}");
+  CollectGarbage(store, false);
+
+  CHECK(FindBench(store, "@").id == second.id);
+  CHECK(FindBench(store, "@~1").id == first.id);
+  CHECK(FindBench(store, "before").id == first.id);
+  CHECK(FindBench(store, first.name.substr(0, 7)).id == first.id);
+  BenchRecord loaded = FindBench(store, first.name);
+  CHECK(loaded.device == "H200");
+  CHECK(loaded.environment_json == r.environment_json);
+  for (const char* bad : {"", "@~2", "@x", "@~", "zzz", "@~99999999999999999999"}) {
+    CHECK_THROWS_AS(FindBench(store, bad), Error);
+  }
+  std::vector<BenchRow> rows = LoadBenchRows(store, first.id);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].images_per_second == 123.5);
+  CHECK(rows[0].bytes == 1 << 30);
+  CHECK(rows[1].status == "mem lim");
+  CHECK(LoadBenchRows(store, second.id).empty());
+  CHECK(ListBenches(store).size() == 2);
+}
+
+}  // namespace
+}  // namespace xp::record

@@ -93,7 +93,8 @@ void AddDiffCommand(CLI::App& app, Context&) {
   command->add_option("runs", options->runs, "two or more runs")->required();
   command->add_option("--store", options->store, "folder of the store");
   command
-      ->add_option("--section", options->section, "only config, code, data, environment or metrics")
+      ->add_option("--section", options->section,
+                   "only config, code, data, environment, machine or metrics")
       ->check(CLI::IsMember({"config", "code", "data", "environment", "metrics"}));
   command->add_flag("--all", options->all, "every line of a long section");
   command->add_flag("--json", options->as_json, "for programs; docs/record.md lists the keys");

@@ -28,7 +28,8 @@ namespace xp::cli {
 namespace {
 
 struct Options {
-  std::string store, data, root, device = "auto", library, child, colour = "auto";
+  std::string store, data, root, device = "auto", library, colour = "auto";
+  std::vector<std::string> child;
   bool deep = false, as_json = false, memo = false, look = false, no_store = false;
 };
 
@@ -87,7 +88,7 @@ int RunLibrary(const Options& options) {
 
 int Run(const Options& options) {
   if (!options.child.empty()) {
-    doctor::RunChild(options.child);
+    doctor::RunChild(options.child[0], options.child[1]);
     return 0;
   }
   if (!options.library.empty()) return RunLibrary(options);
@@ -151,7 +152,8 @@ void AddDoctorCommand(CLI::App& app, Context& context) {
   c->add_option("--colour", options->colour, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   c->add_flag("--json", options->as_json, "for programs; docs/doctor.md lists the keys");
-  c->add_option("--child", options->child)->group("");  // of the test of two processes
+  // Device and folder of plans, of the test of two processes.
+  c->add_option("--child", options->child)->expected(2)->group("");
   c->footer(
       "Exit code: 0 nothing wrong, 4 warnings, 1 errors.\n"
       "Example: exp doctor --data data/coco/train2017");

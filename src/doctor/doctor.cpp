@@ -135,6 +135,14 @@ class Examination {
     if (options_.child.empty()) return;
     std::vector<std::string> argv = options_.child;
     argv.push_back(cuda < 0 ? "cpu" : fmt::format("cuda:{}", cuda));
+    argv.push_back(plans_.path());
+    if (cuda >= 0 && plans_.path().empty()) {
+      return Add({.id = "smoke.two_processes",
+                  .group = "smoke",
+                  .level = Level::kAbsent,
+                  .found = "no temporary folder can be made for cuDNN's plans",
+                  .needed = "TMPDIR, a folder that can be written"});
+    }
     int times = options_.deep ? 5 : 1;
     Finding worst;
     for (int i = 0; i < times; ++i) {
@@ -203,10 +211,10 @@ class Examination {
 
 Report Examine(const DoctorOptions& options) { return Examination(options).Run(); }
 
-void RunChild(const std::string& device) {
+void RunChild(const std::string& device, const std::string& plans) {
   constexpr int kSteps = 40;
-  // Any plan that repeats gives some bits; the same one gives the same. The choice by measuring
-  // could differ between processes, so each tries one engine only.
+  // The same plan gives the same bits, another one others, and the choice by measuring could differ
+  // between processes: the first child, which is alone, chooses, the others find its choice.
   std::unique_ptr<Backend> backend;
   int cuda = CudaNumber(device);
   if (cuda < 0) {
@@ -214,6 +222,7 @@ void RunChild(const std::string& device) {
   } else {
     graph::CudaOptions options;
     options.device = cuda;
+    options.plan_cache = plans;
     options.engines_tried = 1;
     backend = graph::CreateCudaBackend(options);
   }

@@ -110,8 +110,8 @@ def measure(c):
         times.pop()
         outliers += 1
     median = times[len(times) // 2]
-    name = torch.cuda.get_device_name(device) if cuda else f"cpu, {torch.get_num_threads()} threads"
-    return {"status": "ok", "device": f"{name}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}",
+    name = f"{torch.cuda.get_device_name(device)}, cuDNN {torch.backends.cudnn.version()}" if cuda else f"cpu, {torch.get_num_threads()} threads"
+    return {"status": "ok", "device": f"{name}, PyTorch {torch.__version__}",
             "images_per_second": c["batch"] / median, "milliseconds": median * 1e3, "fastest_milliseconds": times[0] * 1e3,
             "slowest_milliseconds": times[-1] * 1e3, "spread": (times[-1] - times[0]) / median, "repeats": len(times),
             "outliers": outliers, "steps_a_repeat": steps, "setup_seconds": setup, "loss": float(loss.detach()),

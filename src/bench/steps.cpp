@@ -130,12 +130,14 @@ uint64_t LeastBytes(const Case& c) {
 }
 
 int LargestBatch(const Case& given, int limit) {
+  constexpr double kShare = 0.97;  // the rest is left to workspaces
+  constexpr int kMultiple = 8;     // batches of odd sizes have slow plans
   Case c = given;
   graph::DType compute = graph::DType::kF32;
   uint64_t free_bytes = 0;
   {
     std::unique_ptr<graph::Backend> backend = OpenBackend(c, &compute);
-    free_bytes = backend->Memory().free_bytes;
+    free_bytes = static_cast<uint64_t>(kShare * static_cast<double>(backend->Memory().free_bytes));
     if (!backend->is_cuda()) c.device = "cpu";
   }
   auto fits = [&](int batch) {
@@ -149,7 +151,7 @@ int LargestBatch(const Case& given, int limit) {
     int middle = low + (high - low) / 2;
     (fits(middle) ? low : high) = middle;
   }
-  return low;
+  return low >= 2 * kMultiple && low < limit ? low / kMultiple * kMultiple : low;
 }
 
 Row MeasureLargest(Case c, int limit) {

@@ -93,6 +93,15 @@ void PrintDoctor(const record::Store& store, const record::Run& r) {
                               record::ShowTime(report->created_ns), report->level));
 }
 
+void PrintJson(const record::Store& store, const record::Run& r) {
+  json out = RunToJson(r);
+  if (std::optional<record::DoctorReport> report = record::FindDoctorReport(store, r)) {
+    out["doctor"] = {
+        {"id", report->id}, {"level", report->level}, {"created_ns", report->created_ns}};
+  }
+  fmt::print("{}\n", DumpJson(out));
+}
+
 void PrintRest(const record::Run& r) {
   for (const record::DatasetRecord& d : r.datasets) {
     Field("data", fmt::format("{}: {}, {} images, {:.1f} MB{}{}", d.role, d.ann_file, d.images,
@@ -198,7 +207,7 @@ void PrintCheckpoints(const record::Run& r) {
 void Run(const Options& options) {
   record::Store store = record::OpenFoundStore(options.store);
   record::Run r = record::LoadRun(store, record::ResolveRun(store, options.run));
-  if (options.as_json) return fmt::print("{}\n", DumpJson(RunToJson(r)));
+  if (options.as_json) return PrintJson(store, r);
   if (options.config) {
     for (const record::ConfigValue& v : r.config) {
       record::Value value = record::JsonText{v.value};

@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "exp/doctor/system.h"
 #include "exp/base/child_process.h"
+#include "exp/doctor/system.h"
 
 namespace fs = std::filesystem;
 
@@ -189,7 +189,14 @@ class HostSystem : public System {
     return all;
   }
 
+  // Asked once: starting NVML takes a moment, and all checks shall see the same.
   Gpus QueryGpus() const override {
+    if (!gpus_) gpus_ = Query();
+    return *gpus_;
+  }
+
+ private:
+  Gpus Query() const {
     Gpus out;
     if (!root_.empty()) {
       out.why = "files of another machine are looked at";
@@ -206,8 +213,8 @@ class HostSystem : public System {
     return out;
   }
 
- private:
   std::string root_;
+  mutable std::optional<Gpus> gpus_;
 };
 
 std::string HostSystem::Output(const std::vector<std::string>& command) const {

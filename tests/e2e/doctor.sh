@@ -69,6 +69,7 @@ has "$out" "| part | version |"; has "$out" "| glibc | 2."
 echo 'a: 1' >a.yaml
 "$exp" run a.yaml --name linked -- true >/dev/null
 has "$("$exp" show linked)" "of this machine"
+has "$("$exp" show linked --json)" '"doctor": {'
 
 # Nothing can be stored: the report is shown all the same.
 mkdir readonly && echo x >readonly/exp.db

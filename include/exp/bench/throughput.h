@@ -29,8 +29,8 @@ DeviceSpeeds SpeedsFor(const Case& c);
 
 // At least so many bytes does a step need on the device, from the plan alone.
 uint64_t LeastBytes(const Case& c);
-// The largest batch whose plan fits into the free memory of the case's device, at most `limit`; 0:
-// none. It is an upper bound, without workspaces: the row of that batch decides.
+// The largest batch whose plan, without workspaces, fits into 97 % of the free memory of the case's
+// device, at most `limit`, above 16 a multiple of 8; 0: none. The row of that batch decides.
 int LargestBatch(const Case& c, int limit);
 // Measures the largest batch that fits, going down in steps of 3 % from LargestBatch.
 Row MeasureLargest(Case c, int limit);

@@ -16,8 +16,8 @@ namespace xp::doctor {
 Findings SmokeTests(graph::Backend& device, graph::Backend& reference,
                     const std::function<void(const Finding&)>& on_finding);
 
-// What TF32 and bf16 change: a product of both, and of true fp32, against sums in double.
-// `make` opens the GPU with tensor cores for fp32 (TF32) or without.
+// What TF32 changes: a product in it and one in true fp32, against the CPU's. `make` opens the GPU
+// with tensor cores for fp32 (TF32) or without.
 Finding Tf32Error(const std::function<std::unique_ptr<graph::Backend>(bool tf32)>& make);
 
 // Some training steps of a small network (convolutions, batch norm, pooling, a linear layer, SGD).

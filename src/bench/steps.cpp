@@ -120,13 +120,13 @@ DeviceSpeeds SpeedsFor(const Case& c) {
   return MeasureSpeeds(*backend, compute);
 }
 
-uint64_t LeastBytes(const Case& c) {
+uint64_t LeastBytes(const Case& c, const graph::StepPasses& passes) {
   // The CPU computes bf16 and fp16 in fp32, as the trainer does (docs/cpu.md).
   graph::DType compute = graph::DType::kF32;
   if (c.device != "cpu" && c.precision == "bf16") compute = graph::DType::kBF16;
   if (c.device != "cpu" && c.precision == "fp16") compute = graph::DType::kF16;
   train::OptimizerOptions optimizer;
-  return PlannedBytes(*BuildTrialGraph(c, compute, optimizer).graph, optimizer);
+  return PlannedBytes(*BuildTrialGraph(c, compute, optimizer).graph, optimizer, passes);
 }
 
 int LargestBatch(const Case& given, int limit) {
@@ -135,14 +135,16 @@ int LargestBatch(const Case& given, int limit) {
   Case c = given;
   graph::DType compute = graph::DType::kF32;
   uint64_t free_bytes = 0;
+  graph::StepPasses passes;
   {
     std::unique_ptr<graph::Backend> backend = OpenBackend(c, &compute);
     free_bytes = static_cast<uint64_t>(kShare * static_cast<double>(backend->Memory().free_bytes));
+    passes = backend->step_passes();
     if (!backend->is_cuda()) c.device = "cpu";
   }
   auto fits = [&](int batch) {
     c.batch = batch;
-    return LeastBytes(c) <= free_bytes;
+    return LeastBytes(c, passes) <= free_bytes;
   };
   int low = 0, high = 1;
   while (high <= limit && fits(high)) low = high, high *= 2;

@@ -83,7 +83,10 @@ TrialGraph BuildTrialGraph(const Case& c, DType compute, const train::OptimizerO
   return t;
 }
 
-uint64_t PlannedBytes(const Graph& g, const train::OptimizerOptions& optimizer) {
+uint64_t PlannedBytes(const Graph& written, const train::OptimizerOptions& optimizer,
+                      const graph::StepPasses& passes) {
+  Graph g = written;
+  if (g.fusible()) graph::RunStepPasses(g, passes);
   graph::MemoryPlan plan = graph::PlanMemory(g, std::vector<size_t>(g.ops().size(), 0));
   auto params = static_cast<uint64_t>(g.layout().param_elements());
   auto states = static_cast<uint64_t>(g.layout().state_elements());
@@ -155,7 +158,8 @@ Trial::Trial(const Case& c) {
   backend_ = OpenBackend(c, &compute);
   TrialGraph t = BuildTrialGraph(c, compute, optimizer_);
   // Before kernels are made: searching plans for what can't fit would take minutes.
-  RequireMemory(*backend_, PlannedBytes(*t.graph, optimizer_));
+  RequireMemory(*backend_, PlannedBytes(*t.graph, optimizer_, backend_->step_passes()));
+  flop_ = WorkOf(*t.graph).flop;
   model_ = std::move(t.model);
   shape_ = t.shape;
   auto layout = t.graph->shared_layout();

@@ -22,8 +22,10 @@ struct TrialGraph {
 TrialGraph BuildTrialGraph(const Case& c, graph::DType compute,
                            const train::OptimizerOptions& optimizer);
 
-// Bytes of the flat buffers and of the memory plan without workspaces.
-uint64_t PlannedBytes(const graph::Graph& g, const train::OptimizerOptions& optimizer);
+// Bytes of the flat buffers and of the memory plan without workspaces, after the rewrites that the
+// device asks for.
+uint64_t PlannedBytes(const graph::Graph& g, const train::OptimizerOptions& optimizer,
+                      const graph::StepPasses& passes);
 
 // 2 x multiply-adds of convolutions and linear layers; bytes that the operations read and write.
 struct Work {
@@ -49,7 +51,8 @@ class Trial {
   bool is_cuda() const { return backend_->is_cuda(); }
   const models::BatchShape& shape() const { return shape_; }
   const models::Model& model() const { return *model_; }
-  Work work() const { return WorkOf(program_->graph()); }
+  // FLOP of the model as it is written, bytes of the operations that run.
+  Work work() const { return {flop_, WorkOf(program_->graph()).bytes}; }
   std::vector<OperationTime> Profile();
 
  private:
@@ -59,6 +62,7 @@ class Trial {
   train::OptimizerOptions optimizer_;
   std::unique_ptr<models::Model> model_;
   models::BatchShape shape_;
+  double flop_ = 0;
   std::unique_ptr<graph::Backend> backend_;
   std::unique_ptr<graph::ParamBuffers> params_;
   std::unique_ptr<graph::Program> program_;

@@ -38,6 +38,7 @@ class UncapturedBackend : public graph::Backend {
     return inner_->TimeEach(count, body);
   }
   std::vector<std::string> PlanNotes() const override { return inner_->PlanNotes(); }
+  graph::StepPasses step_passes() const override { return inner_->step_passes(); }
 
  private:
   class Direct : public graph::Recording {

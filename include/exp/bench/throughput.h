@@ -27,8 +27,9 @@ void CompareWithSpeeds(const DeviceSpeeds& speeds, Row* row);
 // The speeds of a case's device in its precision.
 DeviceSpeeds SpeedsFor(const Case& c);
 
-// At least so many bytes does a step need on the device, from the plan alone.
-uint64_t LeastBytes(const Case& c);
+// At least so many bytes does a step need on the device, from the plan alone; `passes`: the
+// device's rewrites of the step.
+uint64_t LeastBytes(const Case& c, const graph::StepPasses& passes = {});
 // The largest batch whose plan, without workspaces, fits into 97 % of the free memory of the case's
 // device, at most `limit`, above 16 a multiple of 8; 0: none. The row of that batch decides.
 int LargestBatch(const Case& c, int limit);

@@ -7,23 +7,33 @@
 namespace xp::kernels {
 namespace {
 
-constexpr int kRows = 2;
-
-// v = (x - mean) * scale * invstd + bias
-__device__ inline void Normalise(const NormBranch& b, int channel, float (&v)[8]) {
+// What one branch adds to v: gate * ((x - mean) * scale * invstd + bias), of kRows rows at once, so
+// that its coefficients are read once and needn't stay.
+template <int kRows, typename T>
+__device__ inline void AddBranch(const NormBranch& b, int channel, const Octet<T> (&x)[kRows],
+                                 const float (&gate)[kRows][8], float (&v)[kRows][8]) {
   float mean[8], slope[8], bias[8], invstd[8];
   ReadOctet(b.mean + channel, mean);
   ReadOctet(b.bias + channel, bias);
   ReadOctet(b.scale + channel, slope);
   ReadOctet(b.invstd + channel, invstd);
 #pragma unroll
-  for (int c = 0; c < 8; ++c) v[c] = (v[c] - mean[c]) * (slope[c] * invstd[c]) + bias[c];
+  for (int c = 0; c < 8; ++c) slope[c] *= invstd[c];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    float e[8];
+    Unpack(x[r], e);
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      v[r][c] += ((e[c] - mean[c]) * slope[c] + bias[c]) * gate[r][c];
+    }
+  }
 }
 
 // Channels divisible by eight; block dim3(octets of a row, rows), grid dim3(blocks of rows, tiles).
-template <typename T>
+template <int kRows, bool kPair, bool kGate, typename T>
 __global__ void __launch_bounds__(kApplyThreads)
-    PairOctets(const __grid_constant__ NormJoinArgs p, int64_t rows, int channels) {
+    JoinOctets(const __grid_constant__ NormJoinArgs p, int64_t rows, int channels) {
   const int octets = channels / 8;
   const int octet = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (octet >= octets) return;
@@ -31,52 +41,69 @@ __global__ void __launch_bounds__(kApplyThreads)
   const auto *xa = static_cast<const T*>(p.a.x), *xb = static_cast<const T*>(p.b.x);
   const auto* residual = static_cast<const T*>(p.residual);
   Octet<T> raw_a[kRows], raw_b[kRows], raw_r[kRows];
+  float v[kRows][8] = {}, gate[kRows][8];
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     const int64_t row = first + r * blockDim.y;
     if (row >= rows) continue;
     const int64_t at = (row * octets + octet) * 8;
     raw_a[r] = LoadOctet(xa + at);
-    if (xb != nullptr) raw_b[r] = LoadOctet(xb + at);
-    if (residual != nullptr) raw_r[r] = LoadOctet(residual + at);
+    if (kPair) raw_b[r] = LoadOctet(xb + at);
+    if (!kPair && residual != nullptr) raw_r[r] = LoadOctet(residual + at);
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (float& e : gate[r]) e = 1;
+    const int64_t row = first + r * blockDim.y;
+    if (!kGate || row >= rows) continue;
+    ReadOctet(static_cast<const T*>(p.gate) + row / p.pixels * channels + octet * 8, gate[r]);
+  }
+  AddBranch(p.a, octet * 8, raw_a, gate, v);
+  if (kPair) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (float& e : gate[r]) e = 1;
+    }
+    AddBranch(p.b, octet * 8, raw_b, gate, v);
   }
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     const int64_t row = first + r * blockDim.y;
     if (row >= rows) continue;
     const int64_t at = row * octets + octet;
-    float v[8], w[8];
-    Unpack(raw_a[r], v);
-    Normalise(p.a, octet * 8, v);
-    if (p.gate != nullptr) {
-      ReadOctet(static_cast<const T*>(p.gate) + row / p.pixels * channels + octet * 8, w);
-#pragma unroll
-      for (int c = 0; c < 8; ++c) v[c] *= w[c];
-    }
-    if (xb != nullptr) {
-      Unpack(raw_b[r], w);
-      Normalise(p.b, octet * 8, w);
-#pragma unroll
-      for (int c = 0; c < 8; ++c) v[c] += w[c];
-    }
     if (residual != nullptr) {
+      float w[8];
+      if (kPair) raw_r[r] = LoadOctet(residual + at * 8);  // seldom there
       Unpack(raw_r[r], w);
 #pragma unroll
-      for (int c = 0; c < 8; ++c) v[c] += w[c];
+      for (int c = 0; c < 8; ++c) v[r][c] += w[c];
     }
     if (p.relu) {
 #pragma unroll
-      for (float& e : v) e = e < 0 ? 0.0f : e;
+      for (float& e : v[r]) e = e < 0 ? 0.0f : e;
     }
-    const Octet<T> y = Pack(v, T{});
+    const Octet<T> y = Pack(v[r], T{});
     StoreOctet(static_cast<T*>(p.y) + at * 8, y);
     if (p.mask == nullptr) continue;
-    Unpack(y, v);  // the mask is that of the rounded output
+    float rounded[8];
+    Unpack(y, rounded);  // the mask is that of the rounded output
     unsigned bits = 0;
 #pragma unroll
-    for (int c = 0; c < 8; ++c) bits |= v[c] > 0 ? 1u << c : 0u;
+    for (int c = 0; c < 8; ++c) bits |= rounded[c] > 0 ? 1u << c : 0u;
     p.mask[at] = static_cast<uint8_t>(bits);
   }
+}
+
+template <typename T>
+void LaunchJoin(const NormJoinArgs& args, int64_t rows, int channels, cudaStream_t stream) {
+  constexpr int kRows = sizeof(T) == 2 ? 4 : 2;
+  const RowGrid g = PlanRows(rows, channels / 8, kRows);
+  auto* kernel = args.b.x == nullptr    ? &JoinOctets<kRows, false, true, T>
+                 : args.gate != nullptr ? &JoinOctets<kRows, true, true, T>
+                                        : &JoinOctets<kRows, true, false, T>;
+  kernel<<<g.grid, g.block, 0, stream>>>(args, rows, channels);
 }
 
 // Any channel count: a thread has eight neighbouring elements, a byte of the mask.
@@ -133,8 +160,7 @@ void NormJoin(const NormJoinArgs& args, int64_t rows, int channels, ElementType 
       PairAny<T><<<CeilDiv(rows * channels, kApplyThreads * 8), kApplyThreads, 0, stream>>>(
           args, rows * channels, channels);
     } else {
-      const RowGrid g = PlanRows(rows, channels / 8, kRows);
-      PairOctets<T><<<g.grid, g.block, 0, stream>>>(args, rows, channels);
+      LaunchJoin<T>(args, rows, channels, stream);
     }
   });
 }

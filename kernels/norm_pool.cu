@@ -25,15 +25,14 @@ __global__ void __launch_bounds__(kMapThreads)
   if (!at.inside) return;
   const auto* x = static_cast<const T*>(p.x);
   const int y0 = at.y * 2 - 1, x0 = at.x * 2 - 1;
-  float mean[8], slope[8], bias[8], best[8];
+  // norm is monotone: the maximum of the normalised values is that of x, or of -x where the scale
+  // is negative.
+  float sign[8], best[8];
   int tap[8];
-  ReadOctet(p.mean + at.c, mean);
-  ReadOctet(p.bias + at.c, bias);
-  ReadOctet(p.scale + at.c, slope);
-  ReadOctet(p.invstd + at.c, best);
+  ReadOctet(p.scale + at.c, sign);
 #pragma unroll
   for (int c = 0; c < 8; ++c) {
-    slope[c] *= best[c];
+    sign[c] = sign[c] < 0 ? -1.0f : 1.0f;
     best[c] = -INFINITY;
     tap[c] = kNoTap;
   }
@@ -53,13 +52,22 @@ __global__ void __launch_bounds__(kMapThreads)
       Unpack(raw[kx], v);
 #pragma unroll
       for (int c = 0; c < 8; ++c) {
-        float z = (v[c] - mean[c]) * slope[c] + bias[c];
-        z = Round<T>(z < 0 ? 0.0f : z);
-        const bool take = !(z <= best[c]) && best[c] == best[c];  // greater, or the first NaN
-        best[c] = take ? z : best[c];
+        const float key = v[c] * sign[c];
+        const bool take = !(key <= best[c]) && best[c] == best[c];  // greater, or the first NaN
+        best[c] = take ? key : best[c];
         tap[c] = take ? ky * 3 + kx : tap[c];
       }
     }
+  }
+  float mean[8], slope[8], bias[8], invstd[8];
+  ReadOctet(p.mean + at.c, mean);
+  ReadOctet(p.bias + at.c, bias);
+  ReadOctet(p.scale + at.c, slope);
+  ReadOctet(p.invstd + at.c, invstd);
+#pragma unroll
+  for (int c = 0; c < 8; ++c) {
+    const float z = (best[c] * sign[c] - mean[c]) * (slope[c] * invstd[c]) + bias[c];
+    best[c] = Round<T>(z < 0 ? 0.0f : z);
   }
   const int64_t to = Offset(out, at.n, at.y, at.x, at.c);
   StoreOctet(static_cast<T*>(p.y) + to, best);

@@ -30,6 +30,7 @@ const char* OpName(OpType type) {
     XP_OP(NormGradApply)
     XP_OP(GramStatistics)
     XP_OP(GramGrad)
+    XP_OP(DgradJoin)
     XP_OP(SqueezeStatistics)
     XP_OP(SqueezeSums)
     XP_OP(SqueezeFactors)

@@ -73,5 +73,7 @@ void JoinPairs(Graph& g);
 void JoinPools(Graph& g);
 void UseGram(Graph& g, int64_t least_bytes);
 void FoldSums(Graph& g);
+// any_type: shapes and types that the CUDA kernel doesn't do too, for tests.
+void JoinDgrads(Graph& g, bool any_type);
 
 }  // namespace xp::graph

@@ -12,11 +12,12 @@
 namespace xp::graph {
 namespace {
 
-constexpr std::array<std::pair<const char*, bool StepPasses::*>, 5> kPasses = {
+constexpr std::array<std::pair<const char*, bool StepPasses::*>, 6> kPasses = {
     {{"sums", &StepPasses::sums},
      {"pairs", &StepPasses::pairs},
      {"pool", &StepPasses::pool},
      {"squeeze", &StepPasses::squeeze},
+     {"dgrad", &StepPasses::dgrad},
      {"gram", &StepPasses::gram}}};
 
 std::vector<std::string> Names(const std::string& text) {
@@ -46,6 +47,7 @@ void RunStepPasses(Graph& g, const StepPasses& passes) {
   if (passes.pool) JoinPools(g);
   if (passes.gram) UseGram(g, passes.gram_bytes);
   if (passes.sums) FoldSums(g);
+  if (passes.dgrad) JoinDgrads(g, false);
 }
 
 StepPasses AllowedStepPasses(StepPasses all) {

@@ -220,6 +220,31 @@ TEST_CASE("squeeze kernels agree with their twins", "[nn]") {
   }
 }
 
+TEST_CASE("a data gradient joined with others agrees with its twin", "[nn]") {
+  struct Join {
+    Shape map;  // [N, H, W, depth]
+    int64_t columns;
+    bool mask, second;
+  };
+  for (const Join& t :
+       {Join{{1, 1, 3, 32}, 128, true, false}, Join{{2, 9, 11, 64}, 256, true, true},
+        Join{{1, 16, 8, 128}, 128, false, false}, Join{{3, 40, 37, 96}, 384, true, false}}) {
+    INFO(ShapeText(t.map) << " to " << t.columns);
+    Shape wide = t.map;
+    wide.back() = t.columns;
+    const Shape w{t.map.back(), 1, 1, t.columns};
+    const CaseTensor channel = Empty(Kind::kF32, {t.columns});
+    const OpCase c{OpType::kDgradJoin,
+                   ConvAttrs{},
+                   {t.mask ? Mask(wide, 1) : Absent(), Map(t.map, 2), Map(w, 3), Map(wide, 4),
+                    t.second ? Map(wide, 5) : Absent()},
+                   {Empty(Kind::kCompute, wide), channel, t.second ? channel : Absent()}};
+    RunCase(*TestBackends()[0], DType::kF32, c);
+    // Sums of rounded values: each is off by up to half a unit, at random.
+    CompareBackends(c, {}, 4e-3, {DType::kBF16});
+  }
+}
+
 TEST_CASE("two batch norms applied at once equal one after the other", "[nn]") {
   const Shape s{3, 5, 7, 24};
   Backend& cpu = *TestBackends()[0];

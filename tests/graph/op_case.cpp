@@ -121,10 +121,11 @@ OpCase Rounded(const OpCase& c, DType dtype) {
   return out;
 }
 
-void CompareBackends(const OpCase& c, const std::vector<size_t>& exact, double tolerance) {
+void CompareBackends(const OpCase& c, const std::vector<size_t>& exact, double tolerance,
+                     const std::vector<DType>& types) {
   for (Backend* backend : TestBackends()) {
     if (!backend->is_cuda()) continue;
-    for (DType dtype : TestTypes(*backend)) {
+    for (DType dtype : types.empty() ? TestTypes(*backend) : types) {
       OpCase rounded = Rounded(c, dtype);
       CaseResult expected = RunCase(*TestBackends()[0], DType::kF32, rounded, 1);
       CaseResult got = RunCase(*backend, dtype, rounded);

@@ -44,7 +44,8 @@ OpCase Rounded(const OpCase& c, DType dtype);
 // outputs named exact must be equal; others agree within `tolerance` of the largest magnitude of
 // that output, plus the rounding of the type for kCompute outputs. Three runs must give the same
 // bits.
+// `types`: only those, for operations that a device has for some.
 void CompareBackends(const OpCase& c, const std::vector<size_t>& exact = {},
-                     double tolerance = 1e-5);
+                     double tolerance = 1e-5, const std::vector<DType>& types = {});
 
 }  // namespace xp::graph

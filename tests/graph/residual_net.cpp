@@ -6,6 +6,7 @@
 #include "exp/graph/builder.h"
 #include "exp/graph/passes.h"
 #include "graph/nn_check.h"
+#include "src/graph/step_edit.h"
 
 namespace xp::graph {
 namespace {
@@ -83,6 +84,7 @@ Trained TrainResidualNet(Backend& backend, DType compute, const StepPasses& pass
                          const ResidualNetOptions& options) {
   Graph g = ResidualNet(options, compute);
   RunStepPasses(g, passes);
+  if (options.join_dgrads) JoinDgrads(g, true);
   g.set_fusible(false);
   const auto layout = g.shared_layout();
   ParamBuffers params(backend, layout, compute, true, 1, false);

@@ -10,8 +10,9 @@ namespace xp::graph {
 
 struct ResidualNetOptions {
   int batch = 4, size = 12, width = 16;
-  bool pool = false;     // a max pool after the first convolution
-  bool squeeze = false;  // squeeze-and-excitation in each block
+  bool pool = false;         // a max pool after the first convolution
+  bool squeeze = false;      // squeeze-and-excitation in each block
+  bool join_dgrads = false;  // JoinDgrads() for every type and shape
 };
 
 // A convolution, two blocks with a downsampling branch (the second of stride 2), between them one

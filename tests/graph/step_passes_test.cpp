@@ -12,6 +12,7 @@
 #include "exp/graph/passes.h"
 #include "graph/nn_check.h"
 #include "graph/residual_net.h"
+#include "src/graph/step_edit.h"
 
 namespace xp::graph {
 namespace {
@@ -173,6 +174,36 @@ TEST_CASE("squeeze-and-excitation is folded into the batch norm before it", "[pa
       if (!backend->is_cuda()) continue;
       CHECK(TrainResidualNet(*backend, type, all, steps, squeeze).params == fused.params);
     }
+  }
+}
+
+TEST_CASE("data gradients of 1x1 convolutions are joined with what else flows in", "[passes]") {
+  const StepPasses before{.sums = true, .pairs = true, .gram = true, .gram_bytes = 0};
+  Graph g = ResidualNet({}, DType::kF32);
+  RunStepPasses(g, before);
+  const int64_t dgrads = Count(g, OpType::kConv2dDgrad);
+  Graph none = g;
+  RunStepPasses(none, {.dgrad = true});  // fp32, and too few channels: nothing the kernel does
+  CHECK(Count(none, OpType::kDgradJoin) == 0);
+  JoinDgrads(g, true);
+  // The outputs of the first two blocks flow into a 1x1 convolution and on.
+  CHECK(Count(g, OpType::kDgradJoin) == 2);
+  CHECK(Count(g, OpType::kConv2dDgrad) == dgrads - 2);
+  Backend& cpu = *TestBackends()[0];
+  const Trained plain = TrainResidualNet(cpu, DType::kF32, before, 50);
+  const Trained joined = TrainResidualNet(cpu, DType::kF32, before, 50, {.join_dgrads = true});
+  CHECK(Difference(joined.losses, plain.losses) < 1e-5);
+  CHECK(Difference(joined.params, plain.params) < 1e-4);
+  for (Backend* backend : TestBackends()) {
+    if (!backend->is_cuda()) continue;
+    StepPasses with = before;
+    with.dgrad = true;
+    const ResidualNetOptions wide{.width = 32};
+    const Trained a = TrainResidualNet(*backend, DType::kBF16, before, 20, wide);
+    const Trained b = TrainResidualNet(*backend, DType::kBF16, with, 20, wide);
+    CHECK(TrainResidualNet(*backend, DType::kBF16, with, 20, wide).params == b.params);
+    CHECK(Difference(b.losses, a.losses) < 0.1);
+    CHECK(Difference(b.states, a.states) < 0.1);
   }
 }
 

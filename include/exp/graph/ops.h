@@ -71,6 +71,10 @@ enum class OpType : uint8_t {
               //   save_invstd -> [dw T], dscale f32 [K], scaled T [K,1,1,C], mix T [C,1,1,C], shift
               //   f32 [C]: of norm(a W^T) with g flowing in, without y. da = g scaled + a mix +
               //   shift
+  kDgradJoin,  // [mask], dy T [N,H,W,K], w T [K,1,1,C], more0 T [N,H,W,C], [more1] -> g T, [dbias
+               // a],
+               //   [dbias b]. ConvAttrs. kNormGradSums without x of what kConv2dDgrad gives and the
+               //   others; the product isn't rounded before the sum
   // Squeeze-and-excitation folded into the batch norm before it, z = norm(x) never being made.
   // gate,
   // pooled and their gradients T [N,C].

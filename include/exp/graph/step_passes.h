@@ -18,7 +18,8 @@ struct StepPasses {
   // once: two passes less forward, two backward. The sum is rounded once instead of twice.
   bool pairs = false;
   // A batch norm, its ReLU and the 3x3 max pool after it (the stem) are one pass forward, and two
-  // passes over the norm's input backward. The same values; sums in another order.
+  // passes over the norm's input backward. The same values; sums in another order, and of maxima
+  // that only rounding makes equal the greatest counts instead of the first.
   bool pool = false;
   // Squeeze-and-excitation after a batch norm, the shortcut's addition and the ReLU become the
   // norm's two passes: 4 instead of 11 times the map forward, 7 instead of 18 backward. What lay
@@ -29,7 +30,10 @@ struct StepPasses {
   // applies the gradient. Statistics are those of y before rounding; the gradient of the
   // convolution's input is a sum of two rounded terms.
   bool gram = false;
-  // Where y has fewer bytes, what it costs isn't worth it.
+  // The data gradient of a 1x1 convolution, what else flows into its input and the sums are one
+  // kernel with tensor cores (bf16): two passes over the widest maps less. After gram and sums.
+  bool dgrad = false;
+  // For gram: where y has fewer bytes, what it costs isn't worth it.
   int64_t gram_bytes = 80 << 20;
 };
 

@@ -48,6 +48,8 @@ std::unique_ptr<Kernel> MakeNormGradApply(const Context&, const Graph&, const Op
 // norm_pool.cpp
 std::unique_ptr<Kernel> MakeNormPool(const Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeNormPoolGrad(const Context&, const Graph&, const Op&);  // and its sums
+// dgrad_join.cpp
+std::unique_ptr<Kernel> MakeDgradJoin(const Context&, const Graph&, const Op&);
 // squeeze.cpp: kSqueezeStatistics, kSqueezeSums, kSqueezeFactors, kSqueezeApply
 std::unique_ptr<Kernel> MakeSqueezePart(const Context&, const Graph&, const Op&);
 // gram.cpp

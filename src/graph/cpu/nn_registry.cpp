@@ -51,6 +51,8 @@ Factory FindNnFactory(OpType type) {
       return MakeNormGradSums;
     case OpType::kNormGradApply:
       return MakeNormGradApply;
+    case OpType::kDgradJoin:
+      return MakeDgradJoin;
     case OpType::kSqueezeStatistics:
     case OpType::kSqueezeSums:
     case OpType::kSqueezeFactors:

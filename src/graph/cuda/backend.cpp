@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "exp/base/error.h"
@@ -73,6 +74,9 @@ StepPasses DevicePasses(const CudaOptions& options) {
                  why.c_str());
     passes.gram = false;
   }
+  // Not on by itself before it has been measured.
+  const char* on = std::getenv("EXP_FUSION_ON");
+  if (on != nullptr && std::string(on) == "dgrad") passes.dgrad = true;
   return passes;
 }
 

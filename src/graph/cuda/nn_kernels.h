@@ -19,6 +19,8 @@ std::unique_ptr<Kernel> MakeAffineGrad(Context&, const Graph&, const Op&);
 std::unique_ptr<Kernel> MakeNormPart(Context&, const Graph&, const Op&);
 // norm_pool_kernels.cpp: kNormPool, kNormPoolSums, kNormPoolGrad
 std::unique_ptr<Kernel> MakeNormPool(Context&, const Graph&, const Op&);
+// dgrad_join_kernels.cpp
+std::unique_ptr<Kernel> MakeDgradJoin(Context&, const Graph&, const Op&);
 // squeeze_kernels.cpp: kSqueezeStatistics, kSqueezeSums, kSqueezeFactors, kSqueezeApply
 std::unique_ptr<Kernel> MakeSqueezePart(Context&, const Graph&, const Op&);
 // gram_kernels.cpp: kGramStatistics, kGramGrad

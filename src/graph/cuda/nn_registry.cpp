@@ -27,6 +27,8 @@ std::unique_ptr<Kernel> MakeNnKernel(Context& context, const Graph& g, const Op&
     case OpType::kNormGradSums:
     case OpType::kNormGradApply:
       return MakeNormPart(context, g, op);
+    case OpType::kDgradJoin:
+      return MakeDgradJoin(context, g, op);
     case OpType::kSqueezeStatistics:
     case OpType::kSqueezeSums:
     case OpType::kSqueezeFactors:

@@ -44,6 +44,11 @@ for name in mmdet-2.28.2 mmcls-0.25.0 mmpose-0.29.0 mmsegmentation-0.30.0; do
   compare "$name" "$PWD/old/$name"
 done
 compare cases "$here/cases"  # what the corpora don't use, written for this test
+# Random expressions, against CPython itself.
+mkdir -p expressions && (cd expressions && "$work/venv/bin/python" "$here/expressions.py" 3 3000 > ../expressions.ref)
+seq -f 'x%g.py' 3000 > expressions.list
+(cd expressions && "$build/exp_config_dump") < expressions.list > expressions.ours 2> expressions.ours.err
+venv/bin/python "$here/compare.py" expressions expressions.ref expressions.ours "$here/deliberate.tsv" 2> expressions.notes || status=1
 data=${EXP_SHARED_DATA:-$source_dir/../shared/data}/config_corpora
 for name in paddledetection detectron2; do
   if [ ! -d "$data/$name" ]; then

@@ -140,7 +140,7 @@ std::string Evaluator::Format(const Ast& at, const Value& value, const std::stri
   if (spec_text.empty()) return Str(value);
   try {
     Spec spec = ParseSpec(spec_text);
-    if (value.IsNumber() && !(value.type == Type::kBool && spec.type == 0))
+    if (value.IsNumber())  // with a format True is 1
       return Padded(FormatNumber(value, spec), spec, '>');
     if (value.type == Type::kBig) return Padded(Str(value), spec, '>');
     if (value.type != Type::kString && value.type != Type::kBool)

@@ -177,9 +177,21 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
   if (name == "replace") {
     const std::string& from = word(0);
     const std::string& to = word(1);
-    if (from.empty()) Fail(at, "str.replace() needs something to replace");
     int64_t most = given.size() > 2 && given[2].IsIntegral() ? given[2].AsInt() : -1;
     std::string out;
+    if (from.empty()) {  // Python puts `to` before each character and at the end
+      std::vector<std::string> characters = Characters(text);
+      characters.emplace_back();
+      for (const std::string& character : characters) {
+        if (most != 0) {
+          out += to;
+          --most;
+        }
+        out += character;
+        Charge(at, to.size() + 1);
+      }
+      return Value::String(std::move(out));
+    }
     size_t pos = 0;
     for (size_t hit = text.find(from); hit != std::string::npos && most != 0;
          hit = text.find(from, pos)) {
@@ -229,8 +241,9 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
   }
   if (name == "count") {
     const std::string& part = word(0);
+    if (part.empty()) return Value::Int(static_cast<int64_t>(Characters(text).size()) + 1);
     int64_t count = 0;
-    for (size_t hit = part.empty() ? std::string::npos : text.find(part); hit != std::string::npos;
+    for (size_t hit = text.find(part); hit != std::string::npos;
          hit = text.find(part, hit + part.size()))
       ++count;
     return Value::Int(count);

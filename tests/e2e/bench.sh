@@ -68,7 +68,7 @@ out=$("$exp" bench tiny.yaml "${small[@]}" --against torch --only-peer --python 
 has "$out" "torch resnet18"
 
 # Mistakes.
-refused 2 "`modls` is no key" "$exp" bench tiny.yaml --set +modls=[resnet50]
+refused 2 'is no key of a bench matrix' "$exp" bench tiny.yaml --set +modls=[resnet50]
 refused 2 "resnet51" "$exp" bench --model resnet51
 refused 2 "fp8" "$exp" bench --precision fp8
 refused 2 "peer" "$exp" bench tiny.yaml "${small[@]}" --set ~loader --set ~end_to_end --set batches=[1] --against caffe --no-store

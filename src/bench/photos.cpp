@@ -14,7 +14,7 @@ constexpr double kNoise = 12;
 
 data::RgbImage Draw(uint32_t number, int width, int height) {
   RandomStream random(0, RandomPurpose::kSynthesize, 1, number);
-  std::vector<float> grid(static_cast<size_t>(kColumns * kRows * 3));
+  std::vector<float> grid(static_cast<size_t>(kColumns) * kRows * 3);
   for (float& v : grid) v = static_cast<float>(random.Below(256));
   data::RgbImage image;
   image.Reset(width, height);
@@ -32,7 +32,7 @@ data::RgbImage Draw(uint32_t number, int width, int height) {
           ((bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24)) / 147.8 - 3.45;
       for (int c = 0; c < 3; ++c) {
         auto at = [&](int gx2, int gy2) {
-          return grid[static_cast<size_t>((gy2 * kColumns + gx2) * 3 + c)];
+          return grid[(static_cast<size_t>(gy2) * kColumns + gx2) * 3 + c];
         };
         double top = at(x0, y0) * (1 - fx) + at(x0 + 1, y0) * fx;
         double bottom = at(x0, y0 + 1) * (1 - fx) + at(x0 + 1, y0 + 1) * fx;
@@ -48,6 +48,7 @@ data::RgbImage Draw(uint32_t number, int width, int height) {
 
 std::vector<std::string> DrawPhotos(int count, int width, int height) {
   std::vector<std::string> photos;
+  photos.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
     photos.push_back(data::EncodeJpeg(Draw(static_cast<uint32_t>(i), width, height), kQuality));
   }

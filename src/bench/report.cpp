@@ -226,6 +226,7 @@ std::string ProfileText(const Row& r) {
     total += t.milliseconds;
   }
   std::vector<std::pair<double, std::string>> sorted;
+  sorted.reserve(kinds.size());
   for (const auto& [type, ms] : kinds) sorted.emplace_back(ms, type);
   std::sort(sorted.rbegin(), sorted.rend());
   std::string out = fmt::format("  {:>9.3f} ms in all operations, each waited for\n", total);

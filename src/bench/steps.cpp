@@ -49,6 +49,7 @@ void Measure(const Case& c, Row* row) {
   step = Settle(trial, c, step);
   row->steps_a_repeat = std::max(1, static_cast<int>(c.seconds_a_repeat / std::max(step, 1e-6)));
   std::vector<double> times;
+  times.reserve(static_cast<size_t>(std::max(1, c.repeats)));
   PowerMeter meter(trial.is_cuda() ? (c.device == "auto" ? "cuda:0" : c.device) : "cpu");
   for (int i = 0; i < std::max(1, c.repeats); ++i) {
     times.push_back(Window(trial, row->steps_a_repeat));
@@ -81,6 +82,7 @@ Windows JudgeWindows(std::vector<double> seconds) {
   auto median = [](const std::vector<double>& sorted) { return sorted[sorted.size() / 2]; };
   double middle = median(seconds);
   std::vector<double> deviations;
+  deviations.reserve(seconds.size());
   for (double s : seconds) deviations.push_back(std::abs(s - middle));
   std::sort(deviations.begin(), deviations.end());
   double limit = std::max(1.1 * middle, middle + 5 * median(deviations));

@@ -42,7 +42,8 @@ std::string FindCudnn(const System& system) {
   if (!path.empty()) return path;
   for (const char* folder :
        {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/", "/usr/lib/x86_64-linux-gnu/"}) {
-    if (system.Exists(folder + std::string(kCudnn))) return folder + std::string(kCudnn);
+    std::string usual = fmt::format("{}{}", folder, kCudnn);
+    if (system.Exists(usual)) return usual;
   }
   return "";
 }
@@ -82,11 +83,10 @@ Finding Parts(const System& system, const std::string& path, const std::string& 
     std::string soname = fmt::format("libcudnn_{}.so.9", part.name);
     // The front library's own folder is on its run path ($ORIGIN), after LD_LIBRARY_PATH's.
     std::string found = FindLibrary(system, soname);
-    std::string beside = Folder(path) + "/" + soname;
+    std::string beside = fmt::format("{}/{}", Folder(path), soname);
     if (found.empty() && system.Exists(beside)) found = beside;
-    if (found.empty() && system.Exists(real_folder + "/" + soname)) {
-      found = real_folder + "/" + soname;
-    }
+    beside = fmt::format("{}/{}", real_folder, soname);
+    if (found.empty() && system.Exists(beside)) found = beside;
     if (found.empty()) {
       if (!Optional(part.name)) missing.push_back(soname);
       continue;

@@ -30,6 +30,7 @@ double Decode(const std::vector<std::string>& images, int threads, double second
   std::atomic<int64_t> count{0};
   Clock::time_point start = Clock::now();
   std::vector<std::thread> all;
+  all.reserve(static_cast<size_t>(threads));
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&, t] {
       data::RgbImage out;

@@ -1,5 +1,7 @@
 #include "src/doctor/find_library.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "src/doctor/text.h"
@@ -48,7 +50,7 @@ std::string FindLibrary(const System& system, const std::string& soname,
     folders.emplace_back(usual);
   }
   for (const std::string& folder : folders) {
-    std::string path = folder + "/" + soname;
+    std::string path = fmt::format("{}/{}", folder, soname);
     if (system.Exists(path)) return path;
   }
   return "";

@@ -60,6 +60,7 @@ std::vector<std::string> Newest(const std::vector<NeededVersion>& versions) {
     if (best.empty() || CompareVersions(best, number) < 0) best = number;
   }
   std::vector<std::string> words;
+  words.reserve(newest.size());
   for (const auto& [family, number] : newest) words.push_back(family + " " + number);
   return words;
 }

@@ -87,6 +87,7 @@ std::vector<OpRun::Output> OpRun::Run(graph::Backend& backend) const {
   for (const auto& [id, bytes] : inputs_) program.SetInput(id, bytes.data(), bytes.size());
   program.Run();
   std::vector<Output> out;
+  out.reserve(outputs_.size());
   for (TensorId id : outputs_) {
     Output o{graph_.tensor(id).name, graph_.tensor(id).dtype, {}};
     o.bytes.resize(graph_.tensor(id).bytes());

@@ -149,6 +149,7 @@ void ReadSmall(const std::vector<File>& files, double seconds, ReadSpeed& out) {
   std::atomic<uint64_t> bytes{0}, count{0};
   Clock::time_point start = Clock::now();
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(out.threads));
   for (int t = 0; t < out.threads; ++t) {
     threads.emplace_back([&] {
       for (size_t i; (i = next++) < files.size() && Seconds(start) < seconds;) {

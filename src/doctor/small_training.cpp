@@ -51,10 +51,11 @@ Graph Build(const train::OptimizerOptions& optimizer) {
 
 void SetInputs(graph::Program& program) {
   RandomStream random(3, RandomPurpose::kTest, 0, 0);
-  std::vector<uint8_t> images(static_cast<size_t>(kBatch * kSide * kSide * 3));
+  std::vector<uint8_t> images(size_t{kBatch} * kSide * kSide * 3);
   for (uint8_t& v : images) v = static_cast<uint8_t>(random.NextU32());
   program.SetInput("images", images.data(), images.size());
   std::vector<int32_t> sizes(kBatch * 2, kSide), labels;
+  labels.reserve(kBatch);
   for (int i = 0; i < kBatch; ++i) labels.push_back(i % kClasses);
   program.SetInput("sizes", sizes.data(), sizes.size() * 4);
   program.SetInput("labels", labels.data(), labels.size() * 4);

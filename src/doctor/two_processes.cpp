@@ -4,8 +4,8 @@
 
 #include <iostream>
 
-#include "exp/doctor/smoke.h"
 #include "exp/base/child_process.h"
+#include "exp/doctor/smoke.h"
 
 namespace xp::doctor {
 namespace {
@@ -16,6 +16,8 @@ constexpr double kPatience = 60;  // seconds
 std::vector<std::string> RunTogether(const std::vector<std::string>& argv, int count) {
   std::vector<std::unique_ptr<ChildProcess>> children;
   std::vector<std::string> results;
+  children.reserve(static_cast<size_t>(count));
+  results.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) children.push_back(std::make_unique<ChildProcess>(argv));
   for (auto& child : children) {
     // Nobody begins before everybody is ready, so that they do compute at the same time.

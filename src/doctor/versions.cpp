@@ -153,6 +153,7 @@ Findings CheckDriver(const Subject& s) {
   if (!gpus.loaded) return {NoDriver(s, gpus, kernel)};
   std::string driver = kernel.empty() ? gpus.driver : kernel;
   std::vector<std::string> names;
+  names.reserve(gpus.devices.size());
   for (const GpuState& gpu : gpus.devices) names.push_back(gpu.about.name);
   Finding f{.id = "driver", .group = "versions"};
   f.found = fmt::format("{}, runs CUDA {}; {}", driver, gpus.cuda_driver,

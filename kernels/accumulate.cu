@@ -8,13 +8,16 @@ namespace {
 template <typename T>
 __global__ void __launch_bounds__(kUpdateThreads)
     AccumulateKernel(const Gradients gradients, float* accumulated, const int32_t* first,
-                     const UpdateChunk* chunks) {
+                     const float* weight, const UpdateChunk* chunks) {
   const UpdateChunk chunk = chunks[blockIdx.x];
   const bool anew = *first != 0;
+  const float scale = weight != nullptr ? *weight : 1.0f;
   ForChunk(chunk, [&](auto vector, int64_t at) {
     constexpr int V = decltype(vector)::value;
     float g[V];
     ReadGradient<T>(gradients, chunk, at, g);
+#pragma unroll
+    for (int k = 0; k < V; ++k) g[k] *= scale;
     if (!anew) {
       float sum[V];
       ReadVector<V>(accumulated + at, sum);
@@ -61,11 +64,12 @@ __global__ void UpdateLossScaleKernel(const float* factor, const float* scale,
 }  // namespace
 
 void Accumulate(const Gradients& gradients, float* accumulated, const int32_t* first,
-                const UpdateChunk* chunks, int count, ElementType compute, cudaStream_t stream) {
+                const float* weight, const UpdateChunk* chunks, int count, ElementType compute,
+                cudaStream_t stream) {
   if (count == 0) return;
   Dispatch(compute, [&](auto zero) {
     AccumulateKernel<decltype(zero)><<<static_cast<unsigned>(count), kUpdateThreads, 0, stream>>>(
-        gradients, accumulated, first, chunks);
+        gradients, accumulated, first, weight, chunks);
   });
 }
 

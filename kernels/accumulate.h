@@ -11,9 +11,11 @@
 
 namespace xp::kernels {
 
-// accumulated = *first ? g : accumulated + g. gradients.accumulated must be null.
+// accumulated = *first ? w * g : accumulated + w * g, w being *weight, or 1 where that is null.
+// gradients.accumulated must be null.
 void Accumulate(const Gradients& gradients, float* accumulated, const int32_t* first,
-                const UpdateChunk* chunks, int count, ElementType compute, cudaStream_t stream);
+                const float* weight, const UpdateChunk* chunks, int count, ElementType compute,
+                cudaStream_t stream);
 
 // ema = (1 - *momentum) * ema + *momentum * param
 void Ema(const float* param, float* ema, const float* momentum, int64_t n, cudaStream_t stream);

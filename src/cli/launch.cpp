@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "exp/base/error.h"
@@ -19,6 +20,7 @@
 #include "exp/snapshot/gpu_sampler.h"
 #include "exp/snapshot/redact.h"
 #include "exp/train/trainer.h"
+#include "src/cli/command.h"
 #include "src/cli/describe_config.h"
 #include "src/cli/external_command.h"
 #include "src/cli/progress.h"
@@ -99,6 +101,31 @@ std::vector<record::DatasetRow> Fingerprints(const config::Node& root,
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+// Files that annotations name but that aren't there end a run now, not in the middle of an epoch,
+// unless the part says that they are to be skipped.
+void RefuseMissing(const std::vector<record::DatasetRow>& rows, const config::Node& root) {
+  for (const record::DatasetRow& row : rows) {
+    const config::Node* skip = root.At(fmt::format("data.{}.on_error", row.role));
+    bool skipped = skip && skip->IsString() && skip->AsString() == "skip";
+    if (row.missing == 0 || skipped || row.role == "test") continue;
+    std::string names;
+    int shown = 0;
+    std::istringstream lines(row.image_list);
+    for (std::string line; shown < 5 && std::getline(lines, line);) {
+      if (!line.starts_with("missing ")) continue;
+      names += (shown++ == 0 ? "" : ", ") + line.substr(line.find(' ', 8) + 1);
+    }
+    throw UsageError(
+        {.what =
+             fmt::format("{} of the {} images that {} names are not in {}, or can't be read: {}",
+                         row.missing, row.images, row.ann_file, row.img_prefix, names),
+         .where = fmt::format("data.{}.img_prefix", row.role),
+         .expected = "every image",
+         .next = fmt::format("`exp data check` lists them; data.{}.on_error: skip trains without",
+                             row.role)});
+  }
 }
 
 struct Prepared {
@@ -265,6 +292,7 @@ LaunchResult Execute(const Launch& launch) {
   CheckWorkDir(p.work_dir);
   fs::create_directories(launch.store);
   p.info.datasets = Fingerprints(launch.config.root, p.options, launch.store);
+  if (launch.command.empty()) RefuseMissing(p.info.datasets, launch.config.root);
   std::string warning = record::NetworkFileSystemWarning(launch.store);
   if (!warning.empty()) fmt::print(stderr, "warning: {}\n", warning);
   std::unique_ptr<record::RunWriter> writer = Open(launch, p);
@@ -301,6 +329,26 @@ LaunchResult Execute(const Launch& launch) {
                      : result.state == train::EndState::kInterrupted ? 130
                                                                      : 1;
   return result;
+}
+
+void PrintResult(const LaunchResult& result, const std::string& resume, Context& context) {
+  static constexpr const char* kNames[] = {"finished", "failed", "interrupted"};
+  fmt::print("run {} {}{}{}\n", result.run_id, kNames[static_cast<int>(result.state)],
+             result.reason.empty() ? "" : ": ", result.reason);
+  if (result.state == train::EndState::kInterrupted) {
+    bool whole = resume.starts_with("exp resume");
+    fmt::print("next: {}{} goes on from the last checkpoint\n", whole ? "exp resume" : resume,
+               " " + result.run_id);
+  }
+  context.exit_code = result.exit_code;
+}
+
+config::Node CleanConfig(const Launch& launch) {
+  snapshot::Redactor redactor(ReadSnapshotOptions(launch.config.root).redact);
+  redactor.LearnEnvironment();
+  redactor.LearnArgv(launch.argv);
+  LearnConfigSecrets(launch.config.root, redactor);
+  return RedactConfig(launch.config.root, redactor);
 }
 
 std::vector<std::string> RecordedPlans(const record::Run& run) {

@@ -40,6 +40,8 @@ struct Launch {
   int64_t resume_step = 0;
 };
 
+struct Context;
+
 struct LaunchResult {
   std::string run_id;
   train::EndState state = train::EndState::kFinished;
@@ -50,6 +52,12 @@ struct LaunchResult {
 // Snapshots, begins the run, trains, ends it. Throws xp::Error for what goes wrong before the run
 // began; afterwards the error is recorded first, then thrown.
 LaunchResult Execute(const Launch& launch);
+
+// The end of a run for people; `resume` is the command that goes on with it, without the run's id.
+void PrintResult(const LaunchResult& result, const std::string& resume, Context& context);
+
+// The launch's config as the record keeps it: without secrets.
+config::Node CleanConfig(const Launch& launch);
 
 // The plans that the last attempt of a run used on its device; empty where none were recorded.
 std::vector<std::string> RecordedPlans(const record::Run& run);

@@ -14,13 +14,17 @@ void AddCommands(CLI::App& app, Context& context) {
   AddDataCommand(app, context);
   AddDiffCommand(app, context);
   AddDoctorCommand(app, context);
+  AddEvalCommand(app, context);
   AddExportCommand(app, context);
   AddGcCommand(app, context);
   AddImportCommand(app, context);
   AddLogCommand(app, context);
   AddLsCommand(app, context);
+  AddPredictCommand(app, context);
   AddQueryCommand(app, context);
+  AddReplayCommand(app, context);
   AddReproduceCommand(app, context);
+  AddResumeCommand(app, context);
   AddRmCommand(app, context);
   AddRunCommand(app, context);
   AddShowCommand(app, context);

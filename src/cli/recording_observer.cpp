@@ -29,6 +29,7 @@ void RecordingObserver::OnStep(const train::StepEvent& e) {
   for (const auto& [name, value] : e.losses) writer_.Point(Series(name), e.step, value);
   writer_.Point(Series("loss"), e.step, e.total);
   writer_.Point(Series("lr"), e.step, e.lr);
+  if (e.grad_norm >= 0) writer_.Point(Series("grad_norm"), e.step, e.grad_norm);
   writer_.Point(Series("time/data"), e.step, e.data_seconds);
   writer_.Point(Series("time/step"), e.step, e.step_seconds);
 }

@@ -6,12 +6,14 @@
 #include <memory>
 
 #include "exp/base/error.h"
+#include "exp/base/hash.h"
 #include "exp/config/canonical.h"
 #include "exp/record/reader.h"
 #include "exp/record/store.h"
 #include "exp/record/verdict.h"
 #include "src/cli/command.h"
 #include "src/cli/launch.h"
+#include "src/cli/model_source.h"
 #include "src/cli/table.h"
 
 namespace fs = std::filesystem;
@@ -57,6 +59,18 @@ Launch FromRecord(const record::Run& run, const Options& options, const fs::path
   launch.work_dir = options.work_dir;
   launch.parent_id = run.id;
   launch.relation = "reproduces";
+  // A run that began at another one's checkpoint begins there again.
+  for (const record::WarningRecord& w : run.warnings) {
+    size_t space = w.message.find(' ');
+    if (w.code != "config.resume.from" || space == std::string::npos) continue;
+    launch.resume_checkpoint = w.message.substr(space + 1);
+    std::error_code error;
+    if (!fs::is_regular_file(launch.resume_checkpoint, error) ||
+        HashFile(launch.resume_checkpoint).Hex() != w.message.substr(0, space)) {
+      throw JobError({.what = "the checkpoint that it began from is gone or changed",
+                      .where = launch.resume_checkpoint.string()});
+    }
+  }
   // A run that ended early is compared as far as it came.
   launch.max_epochs = options.epochs;
   if (options.epochs < 0 && run.state != "finished") {
@@ -69,17 +83,6 @@ Launch FromRecord(const record::Run& run, const Options& options, const fs::path
     launch.max_epochs = run.epochs.back().epoch + 1;
   }
   return launch;
-}
-
-// Relative paths of the config meant this folder.
-void EnterFolder(const record::Run& run) {
-  std::error_code error;
-  if (run.cwd.empty() || !fs::is_directory(run.cwd, error)) {
-    fmt::print(stderr, "note: the folder {} is gone; relative paths are taken from here\n",
-               run.cwd);
-    return;
-  }
-  fs::current_path(run.cwd, error);
 }
 
 void PrintVerdict(const record::Verdict& v) {
@@ -120,7 +123,7 @@ void Run(const Options& options, Context& context) {
         {.what = "run " + first.id + " is still running", .next = "wait until it has ended"});
   }
   Launch launch = FromRecord(first, options, folder, context);
-  EnterFolder(first);
+  EnterFolder(first.cwd);
   fmt::print("running {} ({}) again from its record\n", first.id, first.name);
   LaunchResult result;
   try {

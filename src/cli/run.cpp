@@ -15,6 +15,7 @@
 #include "exp/record/store.h"
 #include "src/cli/command.h"
 #include "src/cli/launch.h"
+#include "src/cli/resume.h"
 
 namespace fs = std::filesystem;
 
@@ -25,7 +26,7 @@ struct Options {
   std::string config, device = "auto", work_dir, name, resume, store;
   std::vector<std::string> set, tags, command;
   std::string seed;
-  bool dry_run = false;
+  bool dry_run = false, accept_changes = false;
 };
 
 uint64_t Seed(const Options& options, const config::Node& root) {
@@ -42,66 +43,6 @@ uint64_t Seed(const Options& options, const config::Node& root) {
   throw UsageError({.what = "`" + options.seed + "` is no seed",
                     .where = "--seed",
                     .expected = "a whole number from 0 to 2^64-1"});
-}
-
-// The newest checkpoint of a run that is still where it was written.
-void FindCheckpoint(const record::Run& run, Launch& launch) {
-  for (auto c = run.checkpoints.rbegin(); c != run.checkpoints.rend(); ++c) {
-    std::error_code error;
-    if (!fs::is_regular_file(c->path, error)) continue;  // let go of by the keep policy, or moved
-    if (HashFile(c->path).Hex() != c->hash) {
-      fmt::print(stderr, "warning: {} isn't as it was written: the checkpoint before it is used\n",
-                 c->path);
-      continue;
-    }
-    launch.resume_checkpoint = c->path;
-    launch.resume_hash = c->hash;
-    launch.resume_step = c->step;
-    for (const record::EpochRecord& e : run.epochs) {
-      if (e.step <= c->step) launch.resume_epoch = std::max(launch.resume_epoch, e.epoch + 1);
-    }
-    return;
-  }
-  throw UsageError({.what = "run " + run.id + " has no checkpoint to go on from",
-                    .expected = "a checkpoint file that is where it was written, unchanged",
-                    .next = "start a new run; load_from takes weights from any file"});
-}
-
-std::string Newest(const record::Store& store, const std::string& hash) {
-  for (const record::RunLine& r : record::ListRuns(store, {})) {
-    if (r.config_hash == hash && r.state != "running" && r.state != "finished") return r.id;
-  }
-  return "";
-}
-
-void SetUpResume(const Options& options, Launch& launch) {
-  record::Store store = record::Store::Open(launch.store);
-  std::string hash = config::Identity(launch.config.root).Hex();
-  std::string selector = options.resume == "auto" ? Newest(store, hash) : options.resume;
-  if (selector.empty()) {
-    fmt::print("nothing to resume: no run of this config ended early; a new run begins\n");
-    return;
-  }
-  record::Run run = record::LoadRun(store, record::ResolveRun(store, selector));
-  if (run.state == "running") {
-    throw UsageError(
-        {.what = fmt::format("run {} is owned by process {} on {}, which still runs", run.id,
-                             run.pid, run.host),
-         .next = "wait for it or stop it; `exp log --follow " + run.id + "` shows it"});
-  }
-  if (run.config_hash != hash) {
-    throw UsageError(
-        {.what = "the config isn't the one that run " + run.id + " began with",
-         .expected = "identity " + run.config_hash + ", this one has " + hash,
-         .next = "resume with the same config and --set, or begin a new run with load_from"});
-  }
-  FindCheckpoint(run, launch);
-  launch.resume_run = run.id;
-  launch.name = run.name;
-  if (options.work_dir.empty()) launch.work_dir = run.work_dir;
-  if (options.seed.empty() && !run.seed.empty()) launch.seed = std::stoull(run.seed);
-  if (run.threads > 0) launch.threads = run.threads;
-  launch.plans = RecordedPlans(run);
 }
 
 Launch MakeLaunch(const Options& options, const Context& context) {
@@ -131,7 +72,13 @@ Launch MakeLaunch(const Options& options, const Context& context) {
       launch.config.warnings.push_back({"lr", lr.message, lr.where});
     }
   }
-  if (!options.resume.empty()) SetUpResume(options, launch);
+  if (!options.resume.empty()) {
+    SetUpResume({.selector = options.resume,
+                 .accept_changes = options.accept_changes,
+                 .work_dir_given = !options.work_dir.empty(),
+                 .seed_given = !options.seed.empty()},
+                launch);
+  }
   return launch;
 }
 
@@ -148,15 +95,7 @@ void Run(const Options& options, Context& context) {
                n.code);
   }
   if (options.dry_run) return Describe(launch);
-  LaunchResult result = Execute(launch);
-  static constexpr const char* kNames[] = {"finished", "failed", "interrupted"};
-  fmt::print("run {} {}{}{}\n", result.run_id, kNames[static_cast<int>(result.state)],
-             result.reason.empty() ? "" : ": ", result.reason);
-  if (result.state == train::EndState::kInterrupted) {
-    fmt::print("next: exp run {} --resume {} goes on from the last checkpoint\n", options.config,
-               result.run_id);
-  }
-  context.exit_code = result.exit_code;
+  PrintResult(Execute(launch), "exp run " + options.config + " --resume", context);
 }
 
 }  // namespace
@@ -179,8 +118,11 @@ void AddRunCommand(CLI::App& app, Context& context) {
                       "what to call the run; default: the config's file name");
   command->add_option("--tag", options->tags, "a label; may be given more than once")
       ->allow_extra_args(false);
-  command->add_option("--resume", options->resume,
-                      "go on with this run, or `auto` for the newest that ended early");
+  command->add_option(
+      "--resume", options->resume,
+      "go on with this run (also its folder), or `auto`: the newest that ended early");
+  command->add_flag("--accept-changes", options->accept_changes,
+                    "resume with another config: a new run begins at the old one's checkpoint");
   command->add_option("--store", options->store, "folder of the store");
   command->add_flag("--dry-run", options->dry_run, "check everything, run nothing, record nothing");
   command->footer(

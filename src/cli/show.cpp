@@ -104,7 +104,8 @@ void PrintJson(const record::Store& store, const record::Run& r) {
 
 void PrintRest(const record::Run& r) {
   for (const record::DatasetRecord& d : r.datasets) {
-    Field("data", fmt::format("{}: {}, {} images, {:.1f} MB{}{}", d.role, d.ann_file, d.images,
+    Field("data", fmt::format("{}: {}, {} images, {:.1f} MB{}{}", d.role,
+                              d.ann_file.empty() ? d.img_prefix : d.ann_file, d.images,
                               static_cast<double>(d.bytes) / 1e6,
                               d.missing > 0 ? fmt::format(", {} missing", d.missing) : "",
                               d.mode == "cheap" ? ", names and sizes only" : ""));

@@ -190,8 +190,9 @@ class Interpolator {
                     std::vector<std::string>& names) {
     if (!dict.IsDict() || names.size() > 1000) return;
     for (const Entry& entry : dict.entries()) {
-      names.push_back(JoinPath(prefix, entry.key));
-      Names(entry.value, names.back(), last, names);
+      std::string path = JoinPath(prefix, entry.key);
+      names.push_back(path);  // `path` stays where it is when the list grows
+      Names(entry.value, path, last, names);
     }
   }
 

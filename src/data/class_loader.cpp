@@ -231,6 +231,10 @@ void ClassLoader::StartEpoch(uint32_t epoch, int64_t start_batch) {
   impl_->pipeline_->Start(start_batch, end);
 }
 
+int ClassLoader::ImagesIn(int64_t batch) const {
+  return impl_->plan_.batches[static_cast<size_t>(batch)].count;
+}
+
 bool ClassLoader::Next(ClassBatch* batch) {
   int slot = impl_->pipeline_->Next();
   if (slot < 0) return false;

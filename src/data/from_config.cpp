@@ -248,8 +248,8 @@ std::unique_ptr<Loader> OpenLoader(const Reader& config, const std::string& part
                                   std::move(options));
 }
 
-std::unique_ptr<ClassLoader> OpenClassLoader(const Reader& config, const std::string& name,
-                                             uint64_t seed) {
+ClassLoaderOptions ReadClassLoaderOptions(const Reader& config, const std::string& name,
+                                          uint64_t seed) {
   Reader data = config.Child("data"), part = Part(config, name);
   part.Choice("type", {"ImageFolder"});
   ClassLoaderOptions o;
@@ -269,11 +269,22 @@ std::unique_ptr<ClassLoader> OpenClassLoader(const Reader& config, const std::st
   if (part.Has("augment.photometric")) {
     ReadPhotometric(part.Child("augment.photometric"), &o.photometric);
   }
+  return o;
+}
+
+ImageList OpenImageList(const Reader& config, const std::string& name) {
+  Reader part = Part(config, name);
   std::vector<std::string> classes = ReadClasses(part);
   std::string root = part.String("img_prefix");
-  ImageList list = part.Has("ann_file") ? ReadImageList(part.String("ann_file"), root, classes)
-                                        : ListImageFolder(root, classes);
-  return std::make_unique<ClassLoader>(std::make_shared<ImageList>(std::move(list)), o);
+  return part.Has("ann_file") ? ReadImageList(part.String("ann_file"), root, classes)
+                              : ListImageFolder(root, classes);
+}
+
+std::unique_ptr<ClassLoader> OpenClassLoader(const Reader& config, const std::string& name,
+                                             uint64_t seed) {
+  ClassLoaderOptions options = ReadClassLoaderOptions(config, name, seed);
+  return std::make_unique<ClassLoader>(std::make_shared<ImageList>(OpenImageList(config, name)),
+                                       options);
 }
 
 }  // namespace xp::data

@@ -283,6 +283,10 @@ void Loader::StartEpoch(uint32_t epoch, int64_t start_batch) {
   impl_->pipeline_->Start(start_batch, end);
 }
 
+int Loader::ImagesIn(int64_t batch) const {
+  return impl_->plan_.batches[static_cast<size_t>(batch)].count;
+}
+
 bool Loader::Next(Batch* batch) {
   int slot = impl_->pipeline_->Next();
   if (slot < 0) return false;

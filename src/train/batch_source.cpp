@@ -19,11 +19,8 @@ class DetectionBatches : public BatchSource {
   }
   int64_t batches_per_epoch() const override { return loader_->batches_per_epoch(); }
   int64_t images() const override { return loader_->images(); }
-  std::vector<std::string> classes() const override {
-    std::vector<std::string> names;
-    for (const data::Category& c : loader_->dataset().categories) names.push_back(c.name);
-    return names;
-  }
+  int ImagesIn(int64_t batch) const override { return loader_->ImagesIn(batch); }
+  std::vector<data::Category> categories() const override { return loader_->dataset().categories; }
   std::string path() const override { return loader_->dataset().path; }
   void StartEpoch(uint32_t epoch, int64_t start_batch) override {
     loader_->StartEpoch(epoch, start_batch);
@@ -54,7 +51,13 @@ class ClassBatches : public BatchSource {
   }
   int64_t batches_per_epoch() const override { return loader_->batches_per_epoch(); }
   int64_t images() const override { return static_cast<int64_t>(loader_->list().files.size()); }
-  std::vector<std::string> classes() const override { return loader_->list().classes; }
+  int ImagesIn(int64_t batch) const override { return loader_->ImagesIn(batch); }
+  std::vector<data::Category> categories() const override {
+    std::vector<data::Category> categories;
+    for (const std::string& name : loader_->list().classes)
+      categories.push_back({static_cast<int64_t>(categories.size()) + 1, name});
+    return categories;
+  }
   std::string path() const override { return loader_->list().path; }
   void StartEpoch(uint32_t epoch, int64_t start_batch) override {
     loader_->StartEpoch(epoch, start_batch);
@@ -87,10 +90,20 @@ class ClassBatches : public BatchSource {
 
 }  // namespace
 
+std::vector<std::string> BatchSource::classes() const {
+  std::vector<std::string> names;
+  for (const data::Category& c : categories()) names.push_back(c.name);
+  return names;
+}
+
+std::unique_ptr<BatchSource> WrapClassLoader(std::unique_ptr<data::ClassLoader> loader) {
+  return std::make_unique<ClassBatches>(std::move(loader));
+}
+
 std::unique_ptr<BatchSource> OpenBatches(const config::Reader& config, models::Task task,
                                          const std::string& part, uint64_t seed) {
   if (task == models::Task::kClassification)
-    return std::make_unique<ClassBatches>(data::OpenClassLoader(config, part, seed));
+    return WrapClassLoader(data::OpenClassLoader(config, part, seed));
   return std::make_unique<DetectionBatches>(data::OpenLoader(config, part, seed));
 }
 

@@ -46,7 +46,8 @@ LossSums LossSums::Parse(const std::string& text) {
 }
 
 CheckpointEvent WriteRunCheckpoint(const fs::path& work_dir, const CheckpointInfo& info,
-                                   const FlatState& state, const Setup& setup) {
+                                   const FlatState& state, const Setup& setup,
+                                   const std::string& name) {
   std::vector<NamedTensor> tensors = ExportState(setup.params->layout(), state, setup.slot_names);
   std::vector<TensorView> views;
   views.reserve(tensors.size());
@@ -57,8 +58,9 @@ CheckpointEvent WriteRunCheckpoint(const fs::path& work_dir, const CheckpointInf
   if (error)
     throw JobError({.what = "can't be created: " + error.message(), .where = work_dir.string()});
   CheckpointEvent e;
-  fs::path path = work_dir / CheckpointFileName(info);
+  fs::path path = work_dir / (name.empty() ? CheckpointFileName(info) : name);
   CheckpointInfo saved = info;
+  saved.metadata["exp.categories"] = setup.categories;
   if (setup.background_last) saved.metadata["exp.background"] = "last";  // weight_names.h
   e.hash = SaveCheckpoint(path, saved, views);
   e.path = path.string();
@@ -130,7 +132,9 @@ ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64
          .next = "resume with the config of the run that wrote it, or start anew with load_from"});
   }
   setup.WriteState(state);
-  ResumePoint point{info.epoch, info.batch, info.step, {}};
+  ResumePoint point{.epoch = info.epoch, .batch = info.batch, .step = info.step};
+  if (auto it = info.metadata.find("exp.lr_scale"); it != info.metadata.end())
+    point.lr_scale = std::strtod(it->second.c_str(), nullptr);
   if (auto it = info.metadata.find("exp.loss_sums"); it != info.metadata.end())
     point.sums = LossSums::Parse(it->second);
   return point;

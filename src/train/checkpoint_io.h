@@ -29,11 +29,13 @@ struct ResumePoint {
   int epoch = 0;
   int64_t batch = 0, step = 0;
   LossSums sums;
+  double lr_scale = 1;  // what roll backs have made of the learning rate ("exp.lr_scale")
 };
 
+// Under CheckpointFileName, or `name`.
 CheckpointEvent WriteRunCheckpoint(const std::filesystem::path& work_dir,
                                    const CheckpointInfo& info, const FlatState& state,
-                                   const Setup& setup);
+                                   const Setup& setup, const std::string& name = "");
 void RemoveSuperfluous(const std::filesystem::path& work_dir, const KeepPolicy& policy);
 
 // Throws UsageError naming the tensors when the checkpoint is of another model or optimizer, or of

@@ -41,21 +41,25 @@ NamedValues ClassCounts::Metrics() const {
 ClassEvaluator::ClassEvaluator(const EvaluationContext& context, BatchSource& source)
     : source_(source), programs_(context, source.Shapes()) {}
 
-ClassCounts ClassEvaluator::Count(const std::atomic<bool>* stop) {
-  ClassCounts counts(source_.classes());
+void ClassEvaluator::EachImage(const std::atomic<bool>* stop,
+                               const std::function<void(int64_t, int32_t, const float*)>& take) {
   data::Batch batch;
   source_.StartEpoch(0, 0);
   while (source_.Next(&batch)) {
     if (stop != nullptr && stop->load()) break;
     graph::Program& program = programs_.Run(batch);
     graph::TensorId id = program.graph().Find("logits", graph::Storage::kOutput);
+    auto classes = static_cast<size_t>(program.graph().tensor(id).shape[1]);
     auto read = program.ReadAsync(id);
     const auto* logits = static_cast<const float*>(read->Wait());
-    for (int i = 0; i < batch.n; ++i) {
-      counts.Add(logits + static_cast<size_t>(i) * counts.classes.size(),
-                 batch.labels[static_cast<size_t>(i)]);
-    }
+    for (size_t i = 0; i < static_cast<size_t>(batch.n); ++i)
+      take(batch.image_ids[i], batch.labels[i], logits + i * classes);
   }
+}
+
+ClassCounts ClassEvaluator::Count(const std::atomic<bool>* stop) {
+  ClassCounts counts(source_.classes());
+  EachImage(stop, [&](int64_t, int32_t label, const float* logits) { counts.Add(logits, label); });
   return counts;
 }
 

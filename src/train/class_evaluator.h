@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ class ClassEvaluator : public Evaluator {
   ClassEvaluator(const EvaluationContext& context, BatchSource& source);
   NamedValues Run(const std::atomic<bool>* stop) override;
   ClassCounts Count(const std::atomic<bool>* stop);
+  // Calls `take` with each image's place in the list, its label and its logits, in order.
+  void EachImage(const std::atomic<bool>* stop,
+                 const std::function<void(int64_t, int32_t, const float*)>& take);
 
  private:
   BatchSource& source_;

@@ -45,10 +45,14 @@ void DetectionEvaluator::Collect(Program& program, const data::Batch& batch,
   for (int i = 0; i < batch.n; ++i) {
     double sx = batch.scale_factors[static_cast<size_t>(2 * i)],
            sy = batch.scale_factors[static_cast<size_t>(2 * i + 1)];
+    bool mirrored = (batch.flips[static_cast<size_t>(i)] & 1) != 0;
+    double width = batch.image_sizes[static_cast<size_t>(2 * i + 1)];
     for (int64_t k = i * capacity; k < i * capacity + count[i]; ++k) {
       const float* b = box + 4 * k;
-      double x = b[0] / sx, y = b[1] / sy;
-      all.Add(batch.image_ids[static_cast<size_t>(i)], {x, y, b[2] / sx - x, b[3] / sy - y},
+      // A mirrored image is as wide as its resized self, whatever the padding.
+      double left = mirrored ? width - b[2] : b[0], right = mirrored ? width - b[0] : b[2];
+      double x = left / sx, y = b[1] / sy;
+      all.Add(batch.image_ids[static_cast<size_t>(i)], {x, y, right / sx - x, b[3] / sy - y},
               score[k], categories[static_cast<size_t>(label[k])].id);
     }
   }

@@ -1,6 +1,8 @@
 #include "exp/train/flat_state.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "exp/base/error.h"
 #include "exp/train/checkpoint.h"
@@ -87,6 +89,18 @@ Hash128 WeightsHash(const FlatState& state) {
   hasher.Update(state.params.data(), state.params.size() * sizeof(float));
   hasher.Update(state.states.data(), state.states.size() * sizeof(float));
   return hasher.Digest();
+}
+
+bool AllFinite(const std::vector<float>& values) {
+  constexpr size_t kChunk = 65536;
+  for (size_t begin = 0; begin < values.size(); begin += kChunk) {
+    size_t end = std::min(begin + kChunk, values.size());
+    uint32_t most = 0;  // the largest magnitude's bits: a loop that compilers turn into vectors
+    for (size_t i = begin; i < end; ++i)
+      most = std::max(most, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu);
+    if (most >= 0x7f800000u) return false;
+  }
+  return true;
 }
 
 Hash128 OptimizerHash(const FlatState& state) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "exp/base/error.h"
+#include "exp/train/checkpoint.h"
 
 namespace xp::train {
 namespace {
@@ -47,6 +48,21 @@ std::set<std::string> Needed(const graph::ParamLayout& layout, bool backbone_onl
   return names;
 }
 
+bool IsFirstLayer(const std::string& name) {
+  return name == "conv1.weight" || name == "backbone.body.conv1.weight" ||
+         name == "backbone.features.0.weight";
+}
+
+// OIHW with three input channels.
+void FlipChannels(NamedTensor* t) {
+  if (t->shape.size() != 4 || t->shape[1] != 3) return;
+  auto plane = static_cast<size_t>(t->shape[2] * t->shape[3]);
+  for (size_t o = 0; o < static_cast<size_t>(t->shape[0]); ++o) {
+    float* red = t->values.data() + o * 3 * plane;
+    std::swap_ranges(red, red + plane, red + 2 * plane);
+  }
+}
+
 Error OtherShapes(const std::string& path, const std::vector<std::string>& shapes) {
   return UsageError({.what = fmt::format("{} of the file's tensors don't fit the model:{}",
                                          shapes.size(), Listed(shapes)),
@@ -75,14 +91,19 @@ std::vector<std::string> LoadWeights(const WeightSource& source, const graph::Pa
   std::unique_ptr<TensorFile> file = Rename(OpenTensorFile(source.path), rename);
   std::set<std::string> missing = Needed(layout, source.backbone_only);
   std::vector<std::string> other_shapes, initial;
+  bool flip = source.flip_channels && !file->metadata().contains("exp.format");
   for (const TensorInfo& tensor : file->tensors()) {
     bool known = layout.FindParam(tensor.name) >= 0 || layout.FindState(tensor.name) >= 0;
     bool wanted = known && (!source.backbone_only || tensor.name.starts_with("backbone."));
     if (!wanted || !IsFloat(tensor.type) || IsReset(tensor.name, source.reset)) continue;
     missing.erase(tensor.name);
+    const std::string average = EmaTensorName(tensor.name);
+    bool use_average = source.averages && file->Find(average) != nullptr;
+    NamedTensor values{tensor.name, tensor.shape,
+                       file->ReadFloats(use_average ? average : tensor.name)};
+    if (flip && IsFirstLayer(tensor.name)) FlipChannels(&values);
     try {
-      ImportTensor(layout, {tensor.name, tensor.shape, file->ReadFloats(tensor.name)}, {},
-                   source.path, state);
+      ImportTensor(layout, values, {}, source.path, state);
     } catch (const Error& e) {
       other_shapes.push_back(fmt::format("{}, the model's {}", e.text().what, e.text().expected));
     }
@@ -111,6 +132,7 @@ void LoadInitialWeights(const config::Reader& config, const graph::ParamLayout& 
                         FlatState* state) {
   WeightSource source;
   source.background = BackgroundOf(config);
+  source.flip_channels = !config.Bool("model.img_norm_cfg.to_rgb", true);
   const char* key = "model.backbone.init_cfg.checkpoint";
   if (config.Has("model.backbone.init_cfg")) {
     source.path = config.String(key);

@@ -18,6 +18,10 @@ struct WeightSource {
       reset;  // patterns of layers to leave as they are, in our names or mmdetection's
   bool backbone_only = false;                  // a classifier's weights for a detector
   Background background = Background::kFirst;  // of the model
+  // The file's network sees blue first (Caffe's): its first layer is turned around. Checkpoints of
+  // ours see red first whatever the config says.
+  bool flip_channels = false;
+  bool averages = false;  // a checkpoint's averaged weights where it has them
 };
 
 // Fills parameters and statistics from the file; names of torchvision, mmdetection and timm are

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
 #include "exp/graph/autodiff.h"
@@ -98,6 +99,10 @@ void OpenData(const Reader& config, const TrainOptions& options, const Warn& war
   CheckMetrics(*s.model, config);
   s.train = OpenBatches(config, s.model->task(), "train", options.seed);
   CheckClasses(*s.model, *s.train, config);
+  nlohmann::json categories = nlohmann::json::array();
+  for (const data::Category& c : s.train->categories())
+    categories.push_back({{"id", c.id}, {"name", c.name}});
+  s.categories = categories.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   ReportProblems(*s.train, warn);
   s.eval_interval = static_cast<int>(config.Int("evaluation.interval", 1));
   if (s.eval_interval <= 0 || !config.Has("data.val")) return;
@@ -147,6 +152,42 @@ KeepPolicy ReadKeepPolicy(const Reader& config, const models::Model& model) {
   return keep;
 }
 
+NonFinitePolicy ReadNonFinite(const Reader& config) {
+  NonFinitePolicy policy;
+  std::string action = config.Choice("non_finite.policy", {"stop", "skip", "roll_back"}, "stop");
+  policy.action = action == "stop"   ? NonFinitePolicy::Action::kStop
+                  : action == "skip" ? NonFinitePolicy::Action::kSkip
+                                     : NonFinitePolicy::Action::kRollBack;
+  policy.lr_factor = config.Double("non_finite.lr_factor", 0.5);
+  if (!(policy.lr_factor > 0 && policy.lr_factor < 1))
+    config.Bad("non_finite.lr_factor", "is out of range", "a number between 0 and 1");
+  policy.max_events = static_cast<int>(config.Int("non_finite.max_events", 5));
+  return policy;
+}
+
+// Faster R-CNNs and classifiers have them; whether they are trained is the config's word.
+bool TrainsBatchNorm(const Reader& config) {
+  if (config.Has("model.bbox_head")) return false;  // VGG has none
+  if (config.String("model.backbone.norm_cfg.type", "BN") == "FrozenBN") return false;
+  return !config.Bool("model.backbone.norm_eval", false);
+}
+
+// Device, parameters with their first values, and a program a shape.
+void BuildSteps(const Reader& config, const TrainOptions& options,
+                const std::vector<BatchShape>& shapes, const Warn& warn, Setup& s) {
+  s.slot_names = OptimizerSlotNames(s.optimizer);
+  s.trains_batch_norm = TrainsBatchNorm(config);
+  ChooseDevice(config, options, warn, s);
+  std::shared_ptr<graph::ParamLayout> layout = CompleteLayout(s, shapes.front());
+  s.params = std::make_unique<graph::ParamBuffers>(*s.backend, layout, s.compute, true,
+                                                   OptimizerSlotCount(s.optimizer),
+                                                   s.optimizer.cumulative_iters > 1);
+  s.background_last = BackgroundOf(config) == Background::kLast;
+  InitializeWeights(config, options, warn, s);
+  s.steps =
+      std::make_unique<StepRunner>(*s.backend, *s.model, *s.params, s.compute, s.optimizer, shapes);
+}
+
 }  // namespace
 
 int64_t Setup::steps_per_epoch() const {
@@ -182,7 +223,6 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
   auto s = std::make_unique<Setup>();
   s->model = models::CreateModel(config.Child("model"));
   s->optimizer = ReadOptimizer(config);
-  s->slot_names = OptimizerSlotNames(s->optimizer);
   OpenData(config, options, warn, *s);
   s->max_epochs = options.max_epochs >= 0 ? options.max_epochs
                                           : static_cast<int>(config.Int("runner.max_epochs"));
@@ -194,21 +234,29 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
       ReadSchedule(config, std::max(planned_epochs, 1), s->steps_per_epoch()));
   s->checkpoint_interval = static_cast<int>(config.Int("checkpoint_config.interval", 1));
   s->keep = ReadKeepPolicy(config, *s->model);
-
-  ChooseDevice(config, options, warn, *s);
-  std::vector<BatchShape> shapes = s->train->Shapes();
-  std::shared_ptr<graph::ParamLayout> layout = CompleteLayout(*s, shapes.front());
-  s->params = std::make_unique<graph::ParamBuffers>(*s->backend, layout, s->compute, true,
-                                                    OptimizerSlotCount(s->optimizer),
-                                                    s->optimizer.cumulative_iters > 1);
-  s->background_last = BackgroundOf(config) == Background::kLast;
-  InitializeWeights(config, options, warn, *s);
-  s->steps = std::make_unique<StepRunner>(*s->backend, *s->model, *s->params, s->compute,
-                                          s->optimizer, shapes);
+  s->non_finite = ReadNonFinite(config);
+  BuildSteps(config, options, s->train->Shapes(), warn, *s);
+  if (s->trains_batch_norm && s->optimizer.cumulative_iters > 1) {
+    warn("accumulate.batch_norm",
+         fmt::format("batch norms are trained on each of the {} batches apart: this isn't the same "
+                     "as one batch of {} images",
+                     s->optimizer.cumulative_iters,
+                     s->optimizer.cumulative_iters * s->train->Shapes().front().n));
+  }
   if (s->val) {
     s->evaluator =
         MakeEvaluator({*s->backend, *s->model, *s->params, s->compute, s->steps->arena()}, *s->val);
   }
+  return s;
+}
+
+std::unique_ptr<Setup> PrepareStep(const Reader& config, const TrainOptions& options,
+                                   const std::vector<BatchShape>& shapes) {
+  auto s = std::make_unique<Setup>();
+  s->model = models::CreateModel(config.Child("model"));
+  s->optimizer = ReadOptimizer(config);
+  BuildSteps(
+      config, options, shapes, [](const std::string&, const std::string&) {}, *s);
   return s;
 }
 

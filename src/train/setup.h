@@ -22,6 +22,13 @@
 
 namespace xp::train {
 
+// `non_finite`: what happens when a loss, a gradient or a weight isn't finite any more.
+struct NonFinitePolicy {
+  enum class Action { kStop, kSkip, kRollBack } action = Action::kStop;
+  double lr_factor = 0.5;  // of the learning rate after a roll back
+  int max_events = 5;      // then it stops
+};
+
 struct Setup {
   std::unique_ptr<graph::Backend> backend;
   graph::DType compute = graph::DType::kF32;
@@ -34,6 +41,9 @@ struct Setup {
   int eval_interval = 0;        // epochs; 0: never
   int checkpoint_interval = 1;  // epochs
   KeepPolicy keep;
+  NonFinitePolicy non_finite;
+  bool trains_batch_norm = false;
+  std::string categories;        // JSON [{"id", "name"}] in label order, for checkpoints
   bool background_last = false;  // among the box head's classes; checkpoints say so
   std::unique_ptr<graph::ParamBuffers> params;
   std::unique_ptr<StepRunner> steps;
@@ -52,5 +62,9 @@ using Warn = std::function<void(const std::string& code, const std::string& mess
 // Throws UsageError for what can't work: before any weight is touched.
 std::unique_ptr<Setup> PrepareTraining(const config::Reader& config, const TrainOptions& options,
                                        const Warn& warn);
+
+// Model, weights and step programs for these shapes alone, without data and schedule.
+std::unique_ptr<Setup> PrepareStep(const config::Reader& config, const TrainOptions& options,
+                                   const std::vector<models::BatchShape>& shapes);
 
 }  // namespace xp::train

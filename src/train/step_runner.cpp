@@ -106,7 +106,8 @@ StepRunner::Entry StepRunner::Build(const models::BatchShape& shape,
   e.boxes = input("gt_boxes"), e.counts = input("gt_counts");
   e.labels = input(model_.task() == models::Task::kDetection ? "gt_labels" : "labels");
   e.key = input("step_key"), e.lr = input("lr"), e.first = input("first"),
-  e.ema = input("ema_momentum");
+  e.weight = input("weight"), e.ema = input("ema_momentum");
+  e.norm = g.Find("grad_norm", Storage::kOutput);
   for (const std::string& name : output_names_) e.outputs.push_back(g.Find(name, Storage::kOutput));
   e.program = std::make_unique<Program>(backend_, std::move(g), params_, std::move(arena));
   return e;
@@ -120,8 +121,7 @@ StepRunner::Entry& StepRunner::Find(const data::Batch& batch) {
   throw std::logic_error("the loader gave a batch shape that it didn't announce");
 }
 
-PendingLosses StepRunner::Run(const data::Batch& batch, double lr, uint64_t seed, int64_t step,
-                              bool first, bool update) {
+PendingLosses StepRunner::Run(const data::Batch& batch, const MicroStep& micro) {
   Entry& e = Find(batch);
   Program& p = *e.program;
   auto set = [&](TensorId id, const void* data) {
@@ -139,17 +139,19 @@ PendingLosses StepRunner::Run(const data::Batch& batch, double lr, uint64_t seed
   } else {
     set(e.labels, batch.labels.data());
   }
-  uint32_t key[4] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32),
-                     static_cast<uint32_t>(step), 0};
+  uint32_t key[4] = {static_cast<uint32_t>(micro.seed), static_cast<uint32_t>(micro.seed >> 32),
+                     static_cast<uint32_t>(micro.step), static_cast<uint32_t>(micro.first_image)};
   set(e.key, key);
-  float rate = static_cast<float>(lr);
+  float rate = static_cast<float>(micro.lr), weight = static_cast<float>(micro.weight);
   set(e.lr, &rate);
-  int32_t is_first = first ? 1 : 0;
+  int32_t is_first = micro.first ? 1 : 0;
   set(e.first, &is_first);
+  set(e.weight, &weight);
   float ema_momentum = static_cast<float>(optimizer_.ema_momentum);
   set(e.ema, &ema_momentum);
-  p.Run(update);
+  p.Run(micro.update);
   PendingLosses pending;
+  if (e.norm != kNoTensor && micro.update) pending.norm = p.ReadAsync(e.norm);
   for (TensorId id : e.outputs) pending.reads.push_back(p.ReadAsync(id));
   return pending;
 }
@@ -159,6 +161,7 @@ NamedValues PendingLosses::Wait(const std::vector<models::LossTerm>& terms,
   std::vector<const float*> values;
   values.reserve(reads.size());
   for (auto& read : reads) values.push_back(static_cast<const float*>(read->Wait()));
+  if (norm) grad_norm = *static_cast<const float*>(norm->Wait());
   NamedValues losses;
   for (const models::LossTerm& term : terms) {
     size_t i = static_cast<size_t>(std::find(outputs.begin(), outputs.end(), term.output) -

@@ -17,9 +17,22 @@ namespace xp::train {
 class PendingLosses {
  public:
   std::vector<std::unique_ptr<graph::PendingRead>> reads;  // an output tensor each
+  std::unique_ptr<graph::PendingRead> norm;                // of the gradients, where it is computed
+  double grad_norm = -1;                                   // after Wait
   // Blocks until the step is done.
   NamedValues Wait(const std::vector<models::LossTerm>& terms,
                    const std::vector<std::string>& outputs);
+};
+
+// One batch's share of an optimizer step.
+struct MicroStep {
+  double lr = 0;
+  uint64_t seed = 0;
+  int64_t step = 0;         // with the seed and the image's number the key of random draws
+  int64_t first_image = 0;  // number of the batch's first image in the whole step
+  double weight = 1;        // of its gradients, where gradients are accumulated
+  bool first = true;        // begins a new accumulation
+  bool update = true;       // the optimizer runs after it
 };
 
 class StepRunner {
@@ -28,10 +41,8 @@ class StepRunner {
              graph::DType compute, const OptimizerOptions& optimizer,
              const std::vector<models::BatchShape>& shapes);
 
-  // Enqueues one micro-step; with `update` the optimizer runs after it. `first`: this one begins a
-  // new accumulation. The batch may be changed on return.
-  PendingLosses Run(const data::Batch& batch, double lr, uint64_t seed, int64_t step, bool first,
-                    bool update);
+  // Enqueues one micro-step. The batch may be changed on return.
+  PendingLosses Run(const data::Batch& batch, const MicroStep& micro);
   NamedValues Losses(PendingLosses& pending);
 
   size_t planned_bytes() const;  // programs and their shared arena, without the flat buffers
@@ -43,7 +54,7 @@ class StepRunner {
     models::BatchShape shape;
     std::unique_ptr<graph::Program> program;
     std::vector<graph::TensorId> outputs;  // of output_names_
-    graph::TensorId images, sizes, boxes, labels, counts, key, lr, first, ema;
+    graph::TensorId images, sizes, boxes, labels, counts, key, lr, first, weight, ema, norm;
   };
   Entry Build(const models::BatchShape& shape, std::shared_ptr<graph::Buffer> arena);
   graph::Graph StepGraph(const models::BatchShape& shape) const;

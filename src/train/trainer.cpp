@@ -13,6 +13,8 @@
 #include "exp/train/checkpoint.h"
 #include "src/train/checkpoint_io.h"
 #include "src/train/setup.h"
+#include "src/train/step_group.h"
+#include "src/train/triage.h"
 
 namespace xp::train {
 namespace {
@@ -26,8 +28,7 @@ double Seconds(Clock::time_point since) {
 // A step whose losses are still on the device.
 struct InFlight {
   StepEvent event;
-  std::vector<PendingLosses> parts;  // a micro-step each
-  std::vector<int64_t> image_ids;
+  StepGroup group;
 };
 
 class Trainer {
@@ -44,8 +45,12 @@ class Trainer {
   void Run() {
     EmitStart();
     bool stopped = false;
-    for (epoch_ = first_epoch_; epoch_ < setup_->max_epochs && !stopped; ++epoch_) {
-      stopped = !RunEpoch();
+    trace_.start = setup_->ReadState();
+    for (epoch_ = first_epoch_; epoch_ < setup_->max_epochs && !stopped;) {
+      Outcome outcome = RunEpoch();
+      stopped = outcome == Outcome::kStopped;
+      if (outcome == Outcome::kAgain) continue;  // from trace_.start, as first_batch_ says
+      ++epoch_;
       first_batch_ = 0;
     }
     observer_.OnEnd({stopped ? EndState::kInterrupted : EndState::kFinished,
@@ -60,6 +65,7 @@ class Trainer {
     first_batch_ = point.batch;
     step_ = point.step;
     sums_ = point.sums;
+    lr_scale_ = point.lr_scale;
   }
 
   // Of a folder the newest checkpoint that is intact.
@@ -94,102 +100,161 @@ class Trainer {
 
   bool Stopping() const { return options_.stop != nullptr && options_.stop->load(); }
 
-  // False when it was stopped on the way; the state is saved then.
-  bool RunEpoch() {
+  enum class Outcome { kDone, kStopped, kAgain };
+
+  // kStopped: on the way, and the state is saved. kAgain: rolled back.
+  Outcome RunEpoch() {
     Clock::time_point start = Clock::now();
     BatchSource& loader = *setup_->train;
     loader.StartEpoch(static_cast<uint32_t>(epoch_), first_batch_);
-    int64_t batch = first_batch_;
+    batch_number_ = first_batch_;
     epoch_data_seconds_ = 0;
     epoch_images_ = 0;
     if (first_batch_ == 0) sums_ = {};
-    bool more = true;
-    while (more && batch < loader.batches_per_epoch()) {
-      if (Stopping()) {
-        Drain(0);
-        SaveCheckpointNow(epoch_, batch);
-        return false;
+    BeginTrace();
+    for (bool more = true; more;) {
+      more = batch_number_ < loader.batches_per_epoch();
+      if (more && Stopping()) {
+        if (!Drain(0)) return Outcome::kAgain;
+        SaveCheckpointNow(epoch_, batch_number_);
+        return Outcome::kStopped;
       }
-      more = TrainStep(loader, &batch);
-      Drain(kLag);
+      if (more) more = TrainStep();
+      if (!Drain(more ? kLag : 0)) return Outcome::kAgain;
+      // A step that was left out may have been the last but one: then there are more to come.
+      more = more || batch_number_ < loader.batches_per_epoch();
     }
-    Drain(0);
     setup_->backend->Synchronize();
     EmitWarnings(loader);
     return FinishEpoch(Seconds(start));
   }
 
+  void BeginTrace() {
+    trace_.epoch = epoch_;
+    trace_.start_step = step_;
+    trace_.start_batch = first_batch_;
+    trace_.steps.clear();
+    trace_.skipped.clear();
+    trace_sums_ = sums_;
+  }
+
   // One optimizer step: cumulative_iters batches, fewer at the end of an epoch. False when the
   // loader has no more.
-  bool TrainStep(BatchSource& loader, int64_t* batch) {
+  bool TrainStep() {
     InFlight step;
-    step.event.step = step_;
-    step.event.epoch = epoch_;
-    step.event.step_in_epoch = *batch / setup_->optimizer.cumulative_iters;
-    step.event.lr = setup_->schedule->LrAt(step_);
+    StepEvent& e = step.event;
+    e.step = step_;
+    e.epoch = epoch_;
+    e.step_in_epoch = batch_number_ / setup_->optimizer.cumulative_iters;
+    e.lr = setup_->schedule->LrAt(step_) * lr_scale_;
+    step.group.step = step_;
+    step.group.lr = e.lr;
     Clock::time_point start = Clock::now();
-    int iters = setup_->optimizer.cumulative_iters;
-    for (int i = 0; i < iters; ++i) {
-      Clock::time_point waiting = Clock::now();
-      if (!loader.Next(&batch_)) return false;
-      step.event.data_seconds += Seconds(waiting);
-      ++*batch;
-      bool last = i + 1 == iters || *batch == loader.batches_per_epoch();
-      step.parts.push_back(setup_->steps->Run(batch_, step.event.lr, options_.seed,
-                                              step_ * iters + i, i == 0, last));
-      step.event.images += batch_.n;
-      step.image_ids.insert(step.image_ids.end(), batch_.image_ids.begin(), batch_.image_ids.end());
-      if (last) break;
-    }
-    step.event.step_seconds = Seconds(start);
-    epoch_data_seconds_ += step.event.data_seconds;
-    epoch_images_ += step.event.images;
+    if (!RunGroup(*setup_, options_.seed, &batch_number_, &batch_, &step.group)) return false;
+    e.data_seconds = step.group.data_seconds;
+    e.images = step.group.images;
+    e.step_seconds = Seconds(start);
+    epoch_data_seconds_ += e.data_seconds;
+    epoch_images_ += e.images;
+    trace_.steps.push_back({.losses = {}, .lr = e.lr, .reported = false});
     in_flight_.push_back(std::move(step));
     ++step_;
     return true;
   }
 
-  // Reports steps until only `keep` are in flight: the host never waits for the newest ones.
-  void Drain(size_t keep) {
+  // Reports steps until only `keep` are in flight: the host never waits for the newest ones. False
+  // when the epoch begins anew.
+  bool Drain(size_t keep) {
     while (in_flight_.size() > keep) {
       InFlight step = std::move(in_flight_.front());
       in_flight_.pop_front();
       StepEvent& e = step.event;
-      for (PendingLosses& part : step.parts) {
-        NamedValues losses = setup_->steps->Losses(part);
-        if (e.losses.empty()) {
-          e.losses = losses;
-        } else {
-          for (size_t i = 0; i < losses.size(); ++i) e.losses[i].second += losses[i].second;
-        }
+      StepLosses losses = WaitForLosses(*setup_, step.group);
+      e.losses = losses.mean;
+      e.total = losses.total;
+      e.grad_norm = losses.grad_norm;
+      bool finite = Finite(losses);
+      EpochTrace::Step& traced = trace_.steps[static_cast<size_t>(e.step - trace_.start_step)];
+      traced.losses = std::move(losses);
+      traced.reported = true;
+      if (!finite) {
+        observer_.OnStep(e);
+        if (!Handle(e.step, false)) return false;
+        continue;
       }
-      for (auto& [name, value] : e.losses) {
-        value /= static_cast<double>(step.parts.size());
-        e.total += value;
-      }
-      CheckFinite(step);
       sums_.Add(e.losses);
       observer_.OnStep(e);
     }
+    return true;
   }
 
-  void CheckFinite(const InFlight& step) {
-    for (const auto& [name, value] : step.event.losses) {
-      if (std::isfinite(value)) continue;
-      observer_.OnStep(step.event);
-      std::string ids;
-      for (int64_t id : step.image_ids) ids += (ids.empty() ? "" : ", ") + std::to_string(id);
-      throw JobError(
-          {.what = fmt::format("{} is {} at step {} (epoch {})", name, value, step.event.step,
-                               step.event.epoch + 1),
-           .where = "image ids " + ids,
-           .expected = "finite losses",
-           .next = fmt::format(
-               "lower optimizer.lr (now {:g}); after a change of the batch size scale it "
-               "in proportion: `exp check` says to what; or clip gradients with "
-               "optimizer_config.grad_clip.max_norm",
-               step.event.lr)});
+  // In fp16 an overflowing gradient is the loss scale's business.
+  bool Finite(const StepLosses& losses) const {
+    for (const auto& [name, value] : losses.mean) {
+      if (!std::isfinite(value)) return false;
     }
+    return setup_->compute == graph::DType::kF16 || std::isfinite(losses.grad_norm);
+  }
+
+  // Looks into what happened up to step `suspect` and does what the config says. False: the epoch
+  // begins anew. Throws JobError where training stops.
+  bool Handle(int64_t suspect, bool every_step) {
+    in_flight_.clear();
+    setup_->backend->Synchronize();
+    observer_.OnWarning(
+        {"nonfinite",
+         fmt::format(
+             "a number isn't finite any more at step {}: running the epoch's {} steps again "
+             "to see where it began",
+             suspect, suspect - trace_.start_step + 1),
+         suspect});
+    Incident incident = Investigate(*setup_, options_, trace_, suspect, every_step);
+    SaveIncident(incident, *setup_, options_);
+    observer_.OnWarning({"nonfinite.report", IncidentText(incident), incident.step});
+    using Action = NonFinitePolicy::Action;
+    const NonFinitePolicy& policy = setup_->non_finite;
+    if (policy.action == Action::kStop || ++incidents_ > policy.max_events) Stop(incident);
+    return policy.action == Action::kSkip ? Skip(incident) : RollBack(incident);
+  }
+
+  [[noreturn]] void Stop(const Incident& incident) {
+    auto run = options_.record_metadata.find("exp.run");
+    std::string first = incident.causes.empty() ? "" : incident.causes[0].advice;
+    throw JobError(
+        {.what = incident.What(),
+         .where = "image ids " + incident.ImageIds(),
+         .expected = "finite losses, gradients and weights",
+         .next = fmt::format(
+             "{}{}; `exp replay {} {}` runs the step again; the report is {}",
+             incident.causes.empty() ? "" : "likeliest " + incident.causes[0].name + ": ", first,
+             run == options_.record_metadata.end() ? "RUN" : run->second, incident.step,
+             (incident.folder / "report.txt").string())});
+  }
+
+  // The state is the one before the step already: training goes on behind its batches.
+  bool Skip(const Incident& incident) {
+    trace_.skipped.insert(incident.step);
+    trace_.steps.resize(static_cast<size_t>(incident.step - trace_.start_step) + 1);
+    step_ = incident.step + 1;
+    batch_number_ = incident.next_batch;
+    observer_.OnWarning({"nonfinite.skipped",
+                         fmt::format("the update of step {} is left out", incident.step),
+                         incident.step});
+    return true;
+  }
+
+  bool RollBack(const Incident& incident) {
+    lr_scale_ *= setup_->non_finite.lr_factor;
+    setup_->WriteState(trace_.start);
+    step_ = trace_.start_step;
+    first_batch_ = trace_.start_batch;
+    sums_ = trace_sums_;
+    observer_.OnWarning(
+        {"nonfinite.rolled_back",
+         fmt::format("back to step {}, with {:g} of the schedule's learning rate from there on",
+                     step_, lr_scale_),
+         incident.step});
+    return false;
   }
 
   void EmitWarnings(BatchSource& loader) {
@@ -197,7 +262,17 @@ class Trainer {
       observer_.OnWarning({"data.image_replaced", warning, step_});
   }
 
-  bool FinishEpoch(double train_seconds) {
+  Outcome FinishEpoch(double train_seconds) {
+    FlatState state = setup_->ReadState();
+    // Weights may break without any loss showing it.
+    while (!AllFinite(state.params) || !AllFinite(state.states)) {
+      int64_t batches = setup_->train->batches_per_epoch();
+      if (!Handle(step_ - 1, true)) return Outcome::kAgain;
+      while (batch_number_ < batches && TrainStep()) {
+        if (!Drain(0)) return Outcome::kAgain;
+      }
+      state = setup_->ReadState();
+    }
     EpochEvent e;
     e.epoch = epoch_;
     e.step = step_;
@@ -207,8 +282,7 @@ class Trainer {
     e.data_seconds = epoch_data_seconds_;
     e.images_per_second =
         train_seconds > 0 ? static_cast<double>(epoch_images_) / train_seconds : 0;
-    e.lr = step_ > 0 ? setup_->schedule->LrAt(step_ - 1) : 0;
-    FlatState state = setup_->ReadState();
+    e.lr = step_ > 0 ? setup_->schedule->LrAt(step_ - 1) * lr_scale_ : 0;
     e.weights_hash = WeightsHash(state);
     e.optimizer_hash = OptimizerHash(state);
     bool last = epoch_ + 1 == setup_->max_epochs;
@@ -223,7 +297,8 @@ class Trainer {
     bool due = setup_->checkpoint_interval > 0 &&
                ((epoch_ + 1) % setup_->checkpoint_interval == 0 || last);
     if (due || Stopping()) SaveState(state, epoch_ + 1, 0);
-    return !Stopping() || last;
+    trace_.start = std::move(state);
+    return Stopping() && !last ? Outcome::kStopped : Outcome::kDone;
   }
 
   void Evaluate(EpochEvent* e) {
@@ -245,6 +320,7 @@ class Trainer {
     info.batch = batch;
     info.seed = options_.seed;
     info.metadata = options_.record_metadata;
+    if (lr_scale_ != 1) info.metadata["exp.lr_scale"] = fmt::format("{:a}", lr_scale_);
     if (batch == 0) {
       for (const auto& [name, value] : metrics_) info.metrics[name] = value;
     } else {
@@ -265,7 +341,11 @@ class Trainer {
   LossSums sums_;
   NamedValues metrics_;
   int epoch_ = 0, first_epoch_ = 0;
-  int64_t first_batch_ = 0, step_ = 0;
+  int64_t first_batch_ = 0, batch_number_ = 0, step_ = 0;
+  EpochTrace trace_;
+  LossSums trace_sums_;  // when the epoch's trace began
+  double lr_scale_ = 1;
+  int incidents_ = 0;
   double epoch_data_seconds_ = 0;
   int64_t epoch_images_ = 0;
 };

@@ -108,8 +108,9 @@ void AppendUpdate(Graph& g, const OptimizerOptions& o) {
   if (o.cumulative_iters > 1) {
     TensorId first = g.AddInput("first", {1}, DType::kI32);
     graph::UpdateAttrs attrs{.segments = segments};
-    g.AddOp(OpType::kAccumulate, {b.grad, b.grad_compute, b.accumulated, first}, {b.accumulated},
-            attrs, "accumulate");
+    TensorId weight = g.AddInput("weight", {1}, DType::kF32);
+    g.AddOp(OpType::kAccumulate, {b.grad, b.grad_compute, b.accumulated, first, weight},
+            {b.accumulated}, attrs, "accumulate");
   }
   g.BeginUpdate();
   TensorId factor = AppendClip(g, o, b, segments);

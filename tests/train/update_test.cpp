@@ -70,6 +70,8 @@ class Toy {
     if (options_.cumulative_iters > 1) {
       int32_t begins = first ? 1 : 0;
       program_->SetInput("first", &begins, sizeof(begins));
+      const float weight = 1;
+      program_->SetInput("weight", &weight, sizeof(weight));
     }
     program_->Run(last);
   }

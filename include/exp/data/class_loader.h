@@ -62,6 +62,8 @@ class ClassLoader {
 
   // As Loader's.
   void StartEpoch(uint32_t epoch, int64_t start_batch = 0);
+  // How many images a batch of the epoch that was started holds.
+  int ImagesIn(int64_t batch) const;
   bool Next(ClassBatch* batch);
   std::vector<std::string> TakeWarnings();
 

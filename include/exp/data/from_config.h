@@ -38,6 +38,10 @@ AuditOptions ReadAuditOptions(const config::Reader& config);
 std::unique_ptr<Loader> OpenLoader(const config::Reader& config, const std::string& part,
                                    uint64_t seed);
 
+ClassLoaderOptions ReadClassLoaderOptions(const config::Reader& config, const std::string& part,
+                                          uint64_t seed);
+ImageList OpenImageList(const config::Reader& config, const std::string& part);
+
 // A classification part, `type: ImageFolder`: the folder `img_prefix`, or the list `ann_file` of
 // files in it.
 std::unique_ptr<ClassLoader> OpenClassLoader(const config::Reader& config, const std::string& part,

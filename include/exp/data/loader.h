@@ -116,6 +116,9 @@ class Loader {
   // one is not used up.
   void StartEpoch(uint32_t epoch, int64_t start_batch = 0);
 
+  // How many images a batch of the epoch that was started holds.
+  int ImagesIn(int64_t batch) const;
+
   // Moves the epoch's next batch into `batch` and reuses the memory that it held; false at its end.
   // Rethrows here, in order, what went wrong in a worker, as UsageError that names the image.
   bool Next(Batch* batch);

@@ -169,8 +169,8 @@ enum class OpType : uint8_t {
   kLars,  // as kSgd with g = local * (factor * grad + decay * p), a segment being a layer:
           //   local = trust * ||p|| / (||factor * grad|| + decay * ||p||), 1 where a norm is 0.
           //   UpdateAttrs
-  kAccumulate,  // grad, [grad_compute], accumulated, first i32 [1] -> accumulated = first ? g : acc
-                // + g. UpdateAttrs
+  kAccumulate,  // grad, [grad_compute], accumulated, first i32 [1], [weight f32 [1], else 1]
+                // -> accumulated = first ? weight * g : acc + weight * g. UpdateAttrs
   kCastParams,  // param f32 [P] -> param_compute T [P]
   kEma,         // param, ema f32 [P], momentum f32 [1] -> ema = (1 - momentum) * ema + momentum * p
   kUpdateLossScale,  // factor f32 [1], scale f32 [1], good_steps f32 [1] -> scale, good_steps.

@@ -33,8 +33,9 @@ struct StepEvent {
   int epoch = 0;     // 0-based
   int64_t step_in_epoch = 0;
   double lr = 0;
-  NamedValues losses;  // each term, unweighted
-  double total = 0;    // their sum, what is minimised
+  NamedValues losses;     // each term, unweighted
+  double total = 0;       // their sum, what is minimised
+  double grad_norm = -1;  // of all gradients together, where the step computes it; else -1
   int images = 0;
   double data_seconds = 0;  // waited for the loader
   double step_seconds = 0;
@@ -55,7 +56,7 @@ struct EpochEvent {
 
 struct CheckpointEvent {
   std::string path;
-  Hash128 hash;  // of the file's content
+  Hash128 hash;   // of the file's content
   int epoch = 0;  // 0-based: the one just ended, or the one under way when it was interrupted
   int64_t step = 0;
   uint64_t bytes = 0;

@@ -36,4 +36,7 @@ bool ImportTensor(const graph::ParamLayout& layout, const NamedTensor& tensor,
 Hash128 WeightsHash(const FlatState& state);
 Hash128 OptimizerHash(const FlatState& state);
 
+// Whether no value is infinite or NaN.
+bool AllFinite(const std::vector<float>& values);
+
 }  // namespace xp::train

@@ -37,8 +37,8 @@ std::vector<std::string> OptimizerSlotNames(const OptimizerOptions& options);
 int OptimizerSlotCount(const OptimizerOptions& options);
 
 // After AppendBackward. Adds the inputs "lr" f32 [1] and, when gradients are accumulated, "first"
-// i32 [1], "ema_momentum" f32 [1] where weights are averaged; the output "grad_norm" f32 [1] where
-// gradients are clipped or scaled.
+// i32 [1] and "weight" f32 [1], "ema_momentum" f32 [1] where weights are averaged; the output
+// "grad_norm" f32 [1] where gradients are clipped or scaled.
 void AppendUpdate(graph::Graph& g, const OptimizerOptions& options);
 
 }  // namespace xp::train

@@ -16,6 +16,7 @@ class AccumulateKernel : public Kernel {
 
   void Run(const KernelArgs& args) override {
     const bool first = *args.In<int32_t>(3) != 0;
+    const float weight = args.in.size() > 4 && args.in[4] != nullptr ? *args.In<float>(4) : 1.0f;
     float* sum = args.Out<float>(0);
     const auto count = static_cast<int64_t>(chunks_.size());
 #pragma omp parallel for num_threads(threads_) schedule(static)
@@ -23,7 +24,8 @@ class AccumulateKernel : public Kernel {
       const Chunk& chunk = chunks_[static_cast<size_t>(c)];
       const float* grad = GradientOf(args, segments_[static_cast<size_t>(chunk.segment)],
                                      /*use_accumulated=*/false);
-      for (int64_t i = chunk.begin; i < chunk.end; ++i) sum[i] = first ? grad[i] : sum[i] + grad[i];
+      for (int64_t i = chunk.begin; i < chunk.end; ++i)
+        sum[i] = first ? weight * grad[i] : sum[i] + weight * grad[i];
     }
   }
 

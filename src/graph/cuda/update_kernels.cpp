@@ -189,7 +189,8 @@ class Accumulate : public Kernel {
 
   void Run(const KernelArgs& args) override {
     kernels::Accumulate(GradientsOf(args, false, 0), args.Out<float>(0), args.In<int32_t>(3),
-                        chunks_.device(), chunks_.count(), compute_, stream_);
+                        OptionalIn<float>(args, 4), chunks_.device(), chunks_.count(), compute_,
+                        stream_);
     CheckLaunch("Accumulate");
   }
 

@@ -1,0 +1,73 @@
+// A trained model at work: scored on a part of the data, or shown images that nobody labelled.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exp/data/coco.h"
+#include "exp/data/image_list.h"
+#include "exp/data/resize.h"
+#include "exp/models/model.h"
+#include "exp/train/coco_eval.h"
+
+namespace xp::config {
+class Node;
+}
+
+namespace xp::train {
+
+// Test-time augmentation of detectors: every scale, as it is and (`flip`) mirrored; the boxes of
+// all are put together by suppression a class at the model's own threshold.
+struct TestTimeAugmentation {
+  bool flip = false;
+  std::vector<data::ImageScale> scales;  // empty: the part's own
+};
+
+struct InferenceOptions {
+  std::string device = "auto";  // auto | cpu | cuda | cuda:N
+  int threads = 0;
+  std::filesystem::path weights;  // .safetensors or .pth
+  bool averages = true;           // a checkpoint's averaged weights, where it has them
+  std::string part = "val";       // whose resize the images get: "val" or "test"
+  TestTimeAugmentation tta;
+};
+
+// What a classifier says of an image.
+struct ClassScores {
+  std::string file;
+  int32_t label = -1;         // the true one; -1: unknown
+  std::vector<float> scores;  // a softmax, in label order
+};
+
+// Not thread-safe.
+class Inference {
+ public:
+  // From a whole resolved config. Throws UsageError where config, weights or device don't fit.
+  Inference(const config::Node& config, const InferenceOptions& options);
+  ~Inference();
+
+  models::Task task() const;
+  int num_classes() const;
+  std::string device() const;
+  // The names and COCO ids of the classes: what the checkpoint says, else the config's annotations,
+  // else "class 1", ... with ids from 1.
+  const std::vector<data::Category>& categories() const;
+
+  // A detector's boxes in all images of the data set, in pixels of the original images.
+  Detections Detect(std::shared_ptr<const data::CocoDataset> dataset,
+                    const std::string& img_prefix);
+  std::vector<ClassScores> Classify(std::shared_ptr<const data::ImageList> list);
+
+  // The part of the config that `InferenceOptions::part` names.
+  std::shared_ptr<const data::CocoDataset> OpenDetectionPart(std::string* img_prefix) const;
+  std::shared_ptr<const data::ImageList> OpenClassPart() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace xp::train

@@ -1,0 +1,117 @@
+#include "src/cli/model_source.h"
+
+#include <fmt/format.h>
+
+#include "exp/base/error.h"
+#include "exp/base/hash.h"
+#include "exp/config/canonical.h"
+#include "exp/config/load.h"
+#include "exp/record/reader.h"
+#include "exp/record/store.h"
+#include "exp/train/checkpoint.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::cli {
+namespace {
+
+// What a run calls its main metric, best value first.
+bool Better(const train::CheckpointInfo& a, const train::CheckpointInfo& b) {
+  for (const char* name : {"bbox_mAP", "top1"}) {
+    auto x = a.metrics.find(name), y = b.metrics.find(name);
+    if (x == a.metrics.end()) continue;
+    return y == b.metrics.end() || x->second > y->second;
+  }
+  return false;
+}
+
+// The newest, or the best, of a run's checkpoints that are still as they were written.
+fs::path CheckpointOf(const record::Run& run, const std::string& which) {
+  fs::path found;
+  train::CheckpointInfo best;
+  for (auto c = run.checkpoints.rbegin(); c != run.checkpoints.rend(); ++c) {
+    std::error_code error;
+    if (!fs::is_regular_file(c->path, error)) continue;
+    if (HashFile(c->path).Hex() != c->hash) {
+      fmt::print(stderr, "warning: {} isn't as it was written: it is passed over\n", c->path);
+      continue;
+    }
+    if (which == "last") return c->path;
+    train::CheckpointInfo info = train::LoadCheckpoint(c->path).info;
+    if (found.empty() || Better(info, best)) {
+      found = c->path;
+      best = info;
+    }
+  }
+  if (!found.empty()) return found;
+  throw UsageError({.what = "run " + run.id + " has no checkpoint left",
+                    .expected = "a checkpoint that is where it was written, unchanged",
+                    .next = "give the path of a file of weights, and --config"});
+}
+
+void FromRun(const record::Run& run, ModelSource& source) {
+  if (run.config_json.empty()) {
+    throw UsageError({.what = "run " + run.id + " was recorded without a config",
+                      .next = "give one with --config"});
+  }
+  source.config = config::FromJson(run.config_json, "record of " + run.id);
+  source.run_id = run.id;
+  source.folder = run.cwd;
+}
+
+// The run that the checkpoint's metadata name, where a store knows it.
+void FromCheckpoint(const ModelRequest& request, ModelSource& source) {
+  auto file = train::OpenTensorFile(source.weights);
+  auto run = file->metadata().find("exp.run");
+  if (run != file->metadata().end()) {
+    try {
+      record::Store store = record::OpenFoundStore(request.store);
+      return FromRun(record::LoadRun(store, record::ResolveRun(store, run->second)), source);
+    } catch (const Error&) {  // said below
+    }
+  }
+  throw UsageError({.what = run == file->metadata().end()
+                                ? "the file doesn't say which run wrote it"
+                                : "no store here knows run " + run->second + ", which wrote it",
+                    .where = source.weights.string(),
+                    .expected = "a config for these weights",
+                    .next = "give one with --config"});
+}
+
+}  // namespace
+
+ModelSource FindModel(const ModelRequest& request) {
+  ModelSource source;
+  std::error_code error;
+  bool file = fs::is_regular_file(request.target, error);
+  if (file) {
+    source.weights = fs::absolute(request.target);
+    if (request.config.empty()) FromCheckpoint(request, source);
+  } else {
+    record::Store store = record::OpenFoundStore(request.store);
+    record::Run run = record::LoadRun(store, record::ResolveRun(store, request.target));
+    source.weights = fs::absolute(CheckpointOf(run, request.which));
+    if (request.config.empty()) FromRun(run, source);
+    source.run_id = run.id;
+  }
+  if (!request.config.empty()) {
+    source.config = config::Load(request.config, request.set).root;
+  } else if (!request.set.empty()) {
+    std::vector<config::Notice> warnings;
+    config::ApplyOverrides(source.config, request.set, {}, &warnings);
+  }
+  return source;
+}
+
+void EnterFolder(const fs::path& folder) {
+  std::error_code error;
+  if (folder.empty() || folder == fs::current_path(error)) return;
+  if (!fs::is_directory(folder, error)) {
+    fmt::print(stderr, "note: the folder {} is gone; relative paths are taken from here\n",
+               folder.string());
+    return;
+  }
+  fs::current_path(folder, error);
+}
+
+}  // namespace xp::cli

@@ -1,0 +1,34 @@
+// What `exp eval` and `exp predict` are pointed at: a run of the store, or a file of weights.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "exp/config/node.h"
+
+namespace xp::cli {
+
+struct ModelRequest {
+  std::string target;  // RUN, or a .safetensors or .pth file
+  std::string config;  // a config file, instead of the recorded one
+  std::vector<std::string> set;
+  std::string store;
+  std::string which = "last";  // of a run's checkpoints: "last" or "best"
+};
+
+struct ModelSource {
+  config::Node config;
+  std::filesystem::path weights;  // absolute
+  std::string run_id;             // empty: not known
+  std::filesystem::path folder;   // what the config's paths are relative to; empty: this one
+};
+
+// Throws UsageError where the target is neither, has no checkpoint left, or no config is known.
+ModelSource FindModel(const ModelRequest& request);
+
+// The config's relative paths mean the folder where the run ran: goes there, or says that it is
+// gone.
+void EnterFolder(const std::filesystem::path& folder);
+
+}  // namespace xp::cli

@@ -1,0 +1,211 @@
+// `exp predict`: shows a model images and draws what it finds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "exp/base/error.h"
+#include "exp/base/file.h"
+#include "exp/data/draw.h"
+#include "exp/data/image_io.h"
+#include "exp/data/jpeg.h"
+#include "src/cli/command.h"
+#include "src/cli/eval_report.h"
+#include "src/cli/model_source.h"
+#include "src/cli/tta_flags.h"
+
+namespace fs = std::filesystem;
+
+namespace xp::cli {
+namespace {
+
+struct Options {
+  ModelRequest model;
+  train::InferenceOptions inference;
+  TtaFlags tta;
+  std::vector<std::string> images;
+  std::string out;
+  double min_score = 0.5;
+  bool no_draw = false;
+};
+
+bool IsImage(const fs::path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png" || ending == ".webp";
+}
+
+// Files as given, and the images directly in folders, sorted.
+std::vector<fs::path> Files(const std::vector<std::string>& arguments) {
+  std::vector<fs::path> files;
+  for (const std::string& argument : arguments) {
+    std::error_code error;
+    if (!fs::is_directory(argument, error)) {
+      files.push_back(fs::absolute(argument));
+      continue;
+    }
+    std::vector<fs::path> inside;
+    for (const auto& entry : fs::directory_iterator(argument, error)) {
+      if (entry.is_regular_file(error) && IsImage(entry.path()))
+        inside.push_back(fs::absolute(entry.path()));
+    }
+    std::sort(inside.begin(), inside.end());
+    if (inside.empty()) {
+      throw UsageError({.what = "no image is in it",
+                        .where = argument,
+                        .expected = "files ending in .jpg, .jpeg, .png or .webp"});
+    }
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+// Images with the ids 1, 2, ... in the order given.
+std::shared_ptr<data::CocoDataset> MakeDataset(const std::vector<fs::path>& files,
+                                               const std::vector<data::Category>& categories) {
+  auto dataset = std::make_shared<data::CocoDataset>();
+  dataset->path = "the command line";
+  dataset->categories = categories;
+  for (const fs::path& file : files) {
+    std::string bytes = ReadFile(file);
+    data::ImageInfo info = data::ReadImageInfo(
+        {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, file.string());
+    data::Size size = info.upright();
+    auto id = static_cast<int64_t>(dataset->images.size()) + 1;
+    dataset->image_index[id] = static_cast<int32_t>(dataset->images.size());
+    dataset->images.push_back({id, file.string(), size.width, size.height});
+  }
+  dataset->first.assign(files.size() + 1, 0);
+  return dataset;
+}
+
+// Names of the drawn images: the files' own, numbered where two are the same.
+std::vector<std::string> OutputNames(const std::vector<fs::path>& files) {
+  std::vector<std::string> names;
+  std::set<std::string> used;
+  for (const fs::path& file : files) {
+    std::string name = file.stem().string();
+    for (int n = 2; !used.insert(name).second; ++n)
+      name = file.stem().string() + "_" + std::to_string(n);
+    names.push_back(name + ".jpg");
+  }
+  return names;
+}
+
+void Draw(const fs::path& file, const fs::path& out, const train::Detections& found, int64_t id,
+          const std::vector<data::Category>& categories, double min_score) {
+  data::RgbImage image = data::ReadImage(file.string());
+  int thick = std::max(2, std::max(image.width, image.height) / 500);
+  std::map<int64_t, int> labels;
+  for (const data::Category& c : categories) labels.emplace(c.id, static_cast<int>(labels.size()));
+  // The best last, on top.
+  for (size_t k = found.size(); k-- > 0;) {
+    if (found.image_ids[k] != id || found.scores[k] < min_score) continue;
+    const double* b = &found.boxes[4 * k];
+    int label = labels[found.category_ids[k]];
+    data::Colour colour = data::ColourOf(label);
+    data::DrawBox(&image, b[0], b[1], b[0] + b[2], b[1] + b[3], colour, thick);
+    std::string text =
+        fmt::format("{} {:.2f}", categories[static_cast<size_t>(label)].name, found.scores[k]);
+    data::DrawLabel(&image, b[0], b[1] - 13.0 * std::max(1, thick / 2), text, colour,
+                    std::max(1, thick / 2));
+  }
+  WriteFileAtomic(out, data::EncodeJpeg(image, 92));
+}
+
+void Detect(train::Inference& model, const Options& o, const std::vector<fs::path>& files,
+            const fs::path& out) {
+  auto dataset = MakeDataset(files, model.categories());
+  train::Detections found = model.Detect(dataset, "");
+  std::vector<std::string> names = OutputNames(files);
+  nlohmann::json images = nlohmann::json::array(), categories = nlohmann::json::array();
+  for (const data::Category& c : model.categories())
+    categories.push_back({{"id", c.id}, {"name", c.name}});
+  for (size_t i = 0; i < files.size(); ++i) {
+    auto id = static_cast<int64_t>(i) + 1;
+    images.push_back({{"id", id},
+                      {"file_name", files[i].string()},
+                      {"width", dataset->images[i].width},
+                      {"height", dataset->images[i].height}});
+    int64_t shown = 0;
+    for (size_t k = 0; k < found.size(); ++k)
+      shown += found.image_ids[k] == id && found.scores[k] >= o.min_score ? 1 : 0;
+    if (!o.no_draw) Draw(files[i], out / names[i], found, id, model.categories(), o.min_score);
+    fmt::print("{}: {} boxes with a score of {:g} or more{}\n", files[i].string(), shown,
+               o.min_score, o.no_draw ? "" : ", drawn in " + (out / names[i]).string());
+  }
+  WriteFileAtomic(out / "results.json", CocoResultsJson(found));
+  WriteFileAtomic(out / "images.json",
+                  nlohmann::json({{"images", images}, {"categories", categories}}).dump(1) + "\n");
+  fmt::print("wrote {} boxes of all scores to {}, what their ids mean to {}\n", found.size(),
+             (out / "results.json").string(), (out / "images.json").string());
+}
+
+void Classify(train::Inference& model, const std::vector<fs::path>& files, const fs::path& out) {
+  auto list = std::make_shared<data::ImageList>();
+  list->path = "the command line";
+  for (const data::Category& c : model.categories()) list->classes.push_back(c.name);
+  for (const fs::path& file : files) list->files.push_back(file.string());
+  list->labels.assign(files.size(), 0);
+  nlohmann::json results = nlohmann::json::array();
+  for (const train::ClassScores& s : model.Classify(list)) {
+    auto best =
+        static_cast<size_t>(std::max_element(s.scores.begin(), s.scores.end()) - s.scores.begin());
+    fmt::print("{}: {} ({:.3f})\n", s.file, list->classes[best], s.scores[best]);
+    nlohmann::json scores;
+    for (size_t k = 0; k < s.scores.size(); ++k) scores[list->classes[k]] = s.scores[k];
+    results.push_back({{"file_name", s.file}, {"class", list->classes[best]}, {"scores", scores}});
+  }
+  WriteFileAtomic(out / "results.json", results.dump(1) + "\n");
+}
+
+void Run(Options& o) {
+  std::vector<fs::path> files = Files(o.images);
+  ModelSource source = FindModel(o.model);
+  fs::path out = fs::absolute(o.out);
+  EnterFolder(source.folder);
+  o.inference.weights = source.weights;
+  o.inference.tta = ReadTta(o.tta);
+  train::Inference model(source.config, o.inference);
+  fs::create_directories(out);
+  model.task() == models::Task::kDetection ? Detect(model, o, files, out)
+                                           : Classify(model, files, out);
+}
+
+}  // namespace
+
+void AddPredictCommand(CLI::App& app, Context&) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("predict", "show a model images and draw what it finds");
+  command->add_option("target", o->model.target, "RUN, or a .safetensors or .pth file")->required();
+  command->add_option("images", o->images, "image files, or folders of them")->required();
+  command->add_option("--out", o->out, "folder for drawn images and results.json (COCO's format)")
+      ->required();
+  command->add_option("--min-score", o->min_score, "of the boxes that are drawn")
+      ->capture_default_str();
+  command->add_flag("--no-draw", o->no_draw, "results.json only");
+  command->add_option("--config", o->model.config, "a config, instead of the recorded one");
+  command->add_option("--set", o->model.set, "change the config, K=V")
+      ->allow_extra_args(false)
+      ->type_name("K=V");
+  command->add_option("--checkpoint", o->model.which, "which of a run's")
+      ->check(CLI::IsMember({"last", "best"}))
+      ->capture_default_str();
+  command->add_option("--part", o->inference.part, "whose resize the images get")
+      ->check(CLI::IsMember({"val", "test"}))
+      ->capture_default_str();
+  AddTtaFlags(*command, o->tta);
+  command->add_option("--device", o->inference.device, "auto, cpu, cuda or cuda:N");
+  command->add_option("--store", o->model.store, "folder of the store");
+  command->footer(
+      "Example: exp predict @ image.jpg more_images/ --out predicted\n"
+      "         exp predict epoch_12.safetensors image.jpg --config my.yaml --out predicted");
+  command->callback([o] { Run(*o); });
+}
+
+}  // namespace xp::cli

@@ -1,0 +1,21 @@
+// Going on with a run that ended early: what `exp run --resume` and `exp resume` share.
+#pragma once
+
+#include <string>
+
+#include "src/cli/launch.h"
+
+namespace xp::cli {
+
+struct ResumeRequest {
+  std::string selector;  // RUN, "auto", or a folder with checkpoints
+  bool accept_changes = false;
+  bool work_dir_given = false, seed_given = false;
+};
+
+// Fills in where the launch goes on. With another config than the run's: an error that lists the
+// changes, or with `accept_changes` a new run ("continues") that begins at the old one's newest
+// checkpoint. "auto" that finds nothing leaves the launch as it is and says so.
+void SetUpResume(const ResumeRequest& request, Launch& launch);
+
+}  // namespace xp::cli

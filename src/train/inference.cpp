@@ -1,0 +1,205 @@
+#include "exp/train/inference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "exp/base/error.h"
+#include "exp/config/reader.h"
+#include "exp/data/from_config.h"
+#include "src/train/class_evaluator.h"
+#include "src/train/detection_evaluator.h"
+#include "src/train/device.h"
+#include "src/train/load_weights.h"
+#include "src/train/tta.h"
+
+namespace xp::train {
+namespace {
+
+using config::Reader;
+
+// What a checkpoint of ours says its classes are; empty where it says nothing.
+std::vector<data::Category> RecordedCategories(const TensorFile& file) {
+  std::vector<data::Category> categories;
+  auto found = file.metadata().find("exp.categories");
+  if (found == file.metadata().end()) return categories;
+  nlohmann::json list = nlohmann::json::parse(found->second, nullptr, false);
+  if (!list.is_array()) return categories;
+  for (const nlohmann::json& c : list) {
+    if (!c.is_object() || !c.value("id", nlohmann::json()).is_number_integer()) return {};
+    if (!c.value("name", nlohmann::json()).is_string()) return {};
+    categories.push_back({c["id"].get<int64_t>(), c["name"].get<std::string>()});
+  }
+  return categories;
+}
+
+}  // namespace
+
+class Inference::Impl {
+ public:
+  Impl(const config::Node& root, const InferenceOptions& options)
+      : config(root), o(options), model(models::CreateModel(config.Child("model"))) {
+    if (!config.Has("data." + o.part)) {
+      throw UsageError({.what = "the config has no data." + o.part,
+                        .where = config.Where("data"),
+                        .expected = "the part whose resize and files are used",
+                        .next = "name another one with --part"});
+    }
+    OpenedDevice opened =
+        OpenDevice({o.device,
+                    config.Choice("precision", {"fp32", "tf32", "bf16", "fp16"}, "fp32"),
+                    o.threads,
+                    config.Bool("deterministic", true),
+                    {}});
+    backend = std::move(opened.backend);
+    compute = opened.compute;
+    Load();
+  }
+
+  EvaluationContext Context() { return {*backend, *model, *params, compute, nullptr}; }
+
+  Detections DetectOnce(std::shared_ptr<const data::CocoDataset> dataset,
+                        const std::string& img_prefix, bool flip,
+                        const std::optional<data::ImageScale>& scale) {
+    data::LoaderOptions l = data::ReadLoaderOptions(config, o.part, 0);
+    l.img_prefix = img_prefix;
+    l.filter_empty_gt = false;
+    l.shuffle = false;
+    l.last_batch = data::LastBatch::kSmaller;
+    l.samples_per_gpu = static_cast<int>(
+        std::min<int64_t>(l.samples_per_gpu, static_cast<int64_t>(dataset->images.size())));
+    l.flip_ratio = flip ? 1 : 0;
+    if (scale) l.scales = {*scale};
+    data::Loader loader(std::move(dataset), l);
+    return DetectionEvaluator(Context(), loader).Detect(nullptr);
+  }
+
+  // The threshold and the number of detections that the model itself uses.
+  std::pair<double, int> Suppression() const {
+    std::string head = config.Has("model.bbox_head") ? "model.test_cfg" : "model.test_cfg.rcnn";
+    bool ssd = head == "model.test_cfg";
+    return {config.Double(head + ".nms.iou_threshold", ssd ? 0.45 : 0.5),
+            static_cast<int>(config.Int(head + ".max_per_img", ssd ? 200 : 100))};
+  }
+
+  Reader config;
+  InferenceOptions o;
+  std::unique_ptr<models::Model> model;
+  std::unique_ptr<graph::Backend> backend;
+  graph::DType compute = graph::DType::kF32;
+  std::unique_ptr<graph::ParamBuffers> params;
+  std::vector<data::Category> categories;
+
+ private:
+  void Load() {
+    auto layout = std::make_shared<graph::ParamLayout>();
+    {
+      graph::Graph g(layout, compute);
+      model->BuildEvaluation(g, {1, 320, 320, 0});  // any shape has the same parameters
+    }
+    params = std::make_unique<graph::ParamBuffers>(*backend, layout, compute, false, 0, false);
+    FlatState state;
+    state.params.resize(static_cast<size_t>(layout->param_elements()));
+    state.states.resize(static_cast<size_t>(layout->state_elements()));
+    graph::InitializeStates(*layout, state.states.data());
+    WeightSource source;
+    source.path = o.weights.string();
+    source.background = BackgroundOf(config);
+    source.flip_channels = !config.Bool("model.img_norm_cfg.to_rgb", true);
+    source.averages = o.averages;
+    LoadWeights(source, *layout, &state);
+    params->Write(graph::Storage::kParam, state.params);
+    params->Write(graph::Storage::kState, state.states);
+    params->RefreshComputeCopy();
+    FindCategories();
+  }
+
+  void FindCategories() {
+    categories = RecordedCategories(*OpenTensorFile(o.weights));
+    auto count = static_cast<size_t>(model->num_classes());
+    if (categories.size() == count) return;
+    categories.clear();
+    try {
+      if (model->task() == models::Task::kDetection)
+        categories = data::OpenDataset(config, o.part, data::Policy::kIgnore).categories;
+    } catch (const Error&) {  // the annotations needn't be here
+    }
+    if (categories.size() == count) return;
+    categories.clear();
+    for (size_t i = 1; i <= count; ++i)
+      categories.push_back({static_cast<int64_t>(i), fmt::format("class {}", i)});
+  }
+};
+
+Inference::Inference(const config::Node& config, const InferenceOptions& options)
+    : impl_(std::make_unique<Impl>(config, options)) {}
+Inference::~Inference() = default;
+
+models::Task Inference::task() const { return impl_->model->task(); }
+int Inference::num_classes() const { return impl_->model->num_classes(); }
+std::string Inference::device() const {
+  return impl_->backend->name() + " (" + impl_->backend->description() + ")";
+}
+const std::vector<data::Category>& Inference::categories() const { return impl_->categories; }
+
+Detections Inference::Detect(std::shared_ptr<const data::CocoDataset> dataset,
+                             const std::string& img_prefix) {
+  const TestTimeAugmentation& tta = impl_->o.tta;
+  if (!tta.flip && tta.scales.empty()) return impl_->DetectOnce(dataset, img_prefix, false, {});
+  std::vector<std::optional<data::ImageScale>> scales(tta.scales.begin(), tta.scales.end());
+  if (scales.empty()) scales.emplace_back();
+  Detections all;
+  for (const auto& scale : scales) {
+    for (bool flip : {false, true}) {
+      if (flip && !tta.flip) continue;
+      Detections some = impl_->DetectOnce(dataset, img_prefix, flip, scale);
+      for (size_t i = 0; i < some.size(); ++i) {
+        const double* b = &some.boxes[4 * i];
+        all.Add(some.image_ids[i], {b[0], b[1], b[2], b[3]}, some.scores[i], some.category_ids[i]);
+      }
+    }
+  }
+  auto [iou, most] = impl_->Suppression();
+  return MergeDetections(all, iou, most);
+}
+
+std::vector<ClassScores> Inference::Classify(std::shared_ptr<const data::ImageList> list) {
+  if (impl_->o.tta.flip || !impl_->o.tta.scales.empty()) {
+    throw UsageError({.what = "test-time augmentation is for detectors",
+                      .where = impl_->config.Where("model.type"),
+                      .next = "leave out --tta-flip and --tta-scales"});
+  }
+  data::ClassLoaderOptions l = data::ReadClassLoaderOptions(impl_->config, impl_->o.part, 0);
+  l.train = false;
+  l.samples_per_gpu = static_cast<int>(
+      std::min<int64_t>(l.samples_per_gpu, static_cast<int64_t>(list->files.size())));
+  auto source = WrapClassLoader(std::make_unique<data::ClassLoader>(list, l));
+  std::vector<ClassScores> out;
+  ClassEvaluator evaluator(impl_->Context(), *source);
+  size_t classes = static_cast<size_t>(impl_->model->num_classes());
+  evaluator.EachImage(nullptr, [&](int64_t index, int32_t, const float* logits) {
+    ClassScores scores{list->files[static_cast<size_t>(index)],
+                       list->labels[static_cast<size_t>(index)],
+                       std::vector<float>(logits, logits + classes)};
+    float most = *std::max_element(scores.scores.begin(), scores.scores.end()), sum = 0;
+    for (float& v : scores.scores) sum += v = std::exp(v - most);
+    for (float& v : scores.scores) v /= sum;
+    out.push_back(std::move(scores));
+  });
+  return out;
+}
+
+std::shared_ptr<const data::CocoDataset> Inference::OpenDetectionPart(
+    std::string* img_prefix) const {
+  *img_prefix = impl_->config.String("data." + impl_->o.part + ".img_prefix", "");
+  return std::make_shared<data::CocoDataset>(data::OpenDataset(impl_->config, impl_->o.part));
+}
+
+std::shared_ptr<const data::ImageList> Inference::OpenClassPart() const {
+  return std::make_shared<data::ImageList>(data::OpenImageList(impl_->config, impl_->o.part));
+}
+
+}  // namespace xp::train

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Training as a practitioner needs it: SSD and a classifier from configs, resuming in three ways, a changed config
+# confirmed, evaluation and prediction from a run and from a file, a loss that blows up and its replay.
+set -euo pipefail
+exp=$(realpath "$1")
+configs=$(realpath "$(dirname "$0")/../../configs")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+unset EXP_STORE
+fail() { echo "FAILED: $*" >&2; exit 1; }
+has() { grep -qF -- "$2" <<<"$1" || fail "expected \`$2\` in: $1"; }
+refused() {
+  local code=$1 text=$2 got=0
+  shift 2
+  "$@" >out 2>&1 || got=$?
+  [ "$got" = "$code" ] || fail "exit $got, not $code: $* -- $(cat out)"
+  has "$(cat out)" "$text"
+}
+python() { python3 -c "$@"; }
+
+cp -r "$configs" configs
+"$exp" data shapes --out data/shapes --images 12 --val 4 --size 96x96 --seed 3 >/dev/null
+cat >tiny.yaml <<'END'
+_base_: configs/quickstart.yaml
+model:
+  neck: {out_channels: 16}
+  backbone: {base_channels: 8}
+  roi_head: {bbox_head: {fc_out_channels: 32}}
+data:
+  train: {img_scale: [96, 96], times: 1}
+  val: {img_scale: [96, 96]}
+lr_config: {_delete_: true, policy: fixed}
+runner: {max_epochs: 2}
+END
+cat >ssd.yaml <<'END'
+_base_: configs/ssd300_bccd.yaml
+data_root: data/shapes
+model: {backbone: {base_channels: 4}}
+data:
+  samples_per_gpu: 4
+  train: {img_prefix: data/shapes/images}
+  val: {img_prefix: data/shapes/images}
+  test: {ann_file: data/shapes/instances_val.json, img_prefix: data/shapes/images}
+lr_config: {_delete_: true, policy: fixed}
+runner: {max_epochs: 1}
+END
+run=("$exp" run --device cpu)
+
+# SSD and a classifier on the boxes that are cut out.
+out=$("${run[@]}" ssd.yaml --name ssd) || fail "ssd: $out"
+has "$out" "bbox_mAP"
+for part in train val; do
+  out=$("$exp" data crops "data/shapes/instances_$part.json" --images data/shapes/images --out "data/cells/$part")
+  has "$out" "circle"
+done
+out=$("${run[@]}" configs/resnet50_bccd_cells.yaml --name cells --set data_root=data/cells --set runner.max_epochs=2 --set model.backbone.depth=18 \
+  --set model.backbone.base_channels=8 --set data.train.crop_size=32 --set data.val.crop_size=32 --set data.val.resize=36 \
+  --set 'lr_config={policy: fixed}' --set data.samples_per_gpu=8) || fail "cells: $out"
+has "$out" "top1"
+has "$("$exp" show cells)" "data/cells/train"
+
+# Evaluation: from a run, from a file, with augmentation; what the model can't give is refused.
+out=$("$exp" eval ssd --device cpu --out evaluated) || fail "eval: $out"
+has "$out" "circle"; has "$out" "(background)"
+for file in report.json precision.csv confusion.csv detections.json; do [ -s "evaluated/$file" ] || fail "no $file"; done
+"${run[@]}" tiny.yaml --name first >/dev/null
+"$exp" show first --json >run.json
+"$exp" eval first --device cpu --json >eval.json
+python 'import json
+run, now = json.load(open("run.json"))["epochs"][-1]["metrics"], json.load(open("eval.json"))["metrics"]
+assert abs(run["bbox_mAP"] - now["bbox_mAP"]) < 1e-12, (run, now)'
+checkpoint=$(find work_dirs -path '*first*' -name epoch_2.safetensors)
+cp "$checkpoint" moved.safetensors
+"$exp" eval moved.safetensors --device cpu --json >moved.json
+python 'import json; assert json.load(open("eval.json"))["metrics"] == json.load(open("moved.json"))["metrics"]'
+out=$("$exp" eval first --device cpu --tta-flip --tta-scales 96x96,128x128) || fail "tta: $out"
+has "$out" "AP50"
+refused 2 "gives no \`segm\`" "$exp" eval first --device cpu --metric segm
+refused 2 "--config" "$exp" eval moved.safetensors --device cpu --store elsewhere
+out=$("$exp" eval cells --device cpu); has "$out" "TOP1"
+
+# Prediction.
+out=$("$exp" predict first data/shapes/images/val_000001.jpg --out predicted --device cpu --min-score 0.01) || fail "predict: $out"
+[ -s predicted/val_000001.jpg ] || fail "nothing drawn: $(ls predicted)"
+python 'import json
+rows = json.load(open("predicted/results.json")); ids = json.load(open("predicted/images.json"))
+assert all(set(r) == {"image_id", "category_id", "bbox", "score"} for r in rows), rows
+assert [c["name"] for c in ids["categories"]] == ["circle", "square", "triangle"], ids'
+out=$("$exp" predict cells data/cells/val --out classes --device cpu 2>&1) && fail "a folder of folders: $out"
+out=$("$exp" predict cells data/cells/val/circle --out classes --device cpu) || fail "classify: $out"
+has "$out" "circle"
+
+# Resuming: the same bits in three ways; a changed config must be confirmed and is another run.
+hashes() { "$exp" show "$1" --json | python3 -c 'import json,sys
+for e in json.load(sys.stdin)["epochs"]: print(e["epoch"], e["weights_hash"], e["optimizer_hash"])'; }
+"${run[@]}" tiny.yaml --name whole --set runner.max_epochs=4 >/dev/null
+for way in run resume folder; do
+  "${run[@]}" tiny.yaml --name "$way" --set runner.max_epochs=4 --work-dir "out_$way" >"$way.log" 2>&1 &
+  pid=$!
+  for _ in $(seq 1200); do grep -q 'epoch 1/4 ' "$way.log" && break; sleep 0.05; done
+  kill -INT $pid; code=0; wait $pid || code=$?
+  [ $code = 130 ] || fail "interrupted run gives $code: $(cat "$way.log")"
+  case $way in
+    run) "${run[@]}" tiny.yaml --set runner.max_epochs=4 --resume run >/dev/null ;;
+    resume) "$exp" resume resume >/dev/null ;;
+    folder) "${run[@]}" tiny.yaml --set runner.max_epochs=4 --resume out_folder >/dev/null ;;
+  esac || fail "resume by $way"
+  [ "$(hashes whole)" = "$(hashes $way | sort -un)" ] || fail "resumed by $way differs"
+done
+refused 2 "optimizer.lr" "$exp" resume whole --set optimizer.lr=0.001
+has "$(cat out)" "--accept-changes"; has "$(cat out)" "0.001"
+out=$("$exp" resume whole --set runner.max_epochs=5 --set optimizer.lr=0.001 --accept-changes) || fail "changed: $out"
+has "$out" "finished"
+has "$("$exp" show @)" "continues"
+[ "$(hashes @ | wc -l)" = 1 ] || fail "one more epoch was to be run"
+"$exp" reproduce @ >/dev/null || fail "a continued run is reproduced from its checkpoint"
+
+# A loss that blows up: reported with images and causes, and the step runs again to the same bits.
+refused 1 "image ids" "${run[@]}" tiny.yaml --name bad --set optimizer.lr=1e18
+has "$(cat out)" "gradients by layer"; has "$(cat out)" "learning rate"
+step=$(find work_dirs -path '*bad*' -name 'nonfinite_step_*' | sed 's/.*_//')
+out=$("$exp" replay bad "$step") || fail "replay: $out"
+has "$out" "the same bits"
+refused 2 "one of the steps that it saved: $step" "$exp" replay bad 99999
+out=$("${run[@]}" tiny.yaml --name calm --set optimizer.lr=1e18 --set +non_finite.policy=roll_back --set +non_finite.lr_factor=1e-20) || fail "roll back: $out"
+has "$out" "rolled_back"; has "$out" "finished"
+echo "training works from end to end"

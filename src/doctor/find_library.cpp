@@ -20,7 +20,8 @@ void AddConf(const System& system, const std::string& path, int depth,
       if (!pattern.starts_with('/')) pattern = "/etc/" + pattern;
       std::string folder = pattern.substr(0, pattern.rfind('/'));
       for (const std::string& name : system.Names(folder)) {
-        if (name.ends_with(".conf")) AddConf(system, folder + "/" + name, depth + 1, folders);
+        if (name.ends_with(".conf"))
+          AddConf(system, fmt::format("{}/{}", folder, name), depth + 1, folders);
       }
     } else if (line.starts_with('/')) {
       folders.push_back(line);

@@ -61,7 +61,7 @@ std::vector<std::string> Newest(const std::vector<NeededVersion>& versions) {
   }
   std::vector<std::string> words;
   words.reserve(newest.size());
-  for (const auto& [family, number] : newest) words.push_back(family + " " + number);
+  for (const auto& [family, number] : newest) words.push_back(fmt::format("{} {}", family, number));
   return words;
 }
 

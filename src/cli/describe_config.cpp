@@ -16,53 +16,22 @@ bool IsPlainList(const Node& node) {
   return std::none_of(items.begin(), items.end(), [](const Node& n) { return n.IsContainer(); });
 }
 
-std::string HistoryJson(const Node& node, const std::string& path, snapshot::Redactor& redactor) {
-  nlohmann::json out = nlohmann::json::array();
-  for (const config::Layer& layer : node.History()) {
-    nlohmann::json row = {{"origin", layer.at.Text()},
-                          {"action", config::ActionName(layer.action)}};
-    if (!layer.note.empty()) row["note"] = layer.note;
-    if (!layer.value.IsContainer()) {
-      row["value"] = redactor.Text(config::CanonicalJson(layer.value), "config history " + path);
-    }
-    out.push_back(std::move(row));
-  }
-  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+// The name that decides: all that stands under "credentials" is one.
+std::string SecretKey(const std::string& above, const std::string& key) {
+  return snapshot::Redactor::StrongSecretName(above) ? above : key;
 }
 
-void Flatten(const Node& node, const std::string& path, snapshot::Redactor& redactor,
-             std::vector<record::ConfigValue>& out) {
-  if (node.IsDict() && node.size() > 0) {
-    for (const config::Entry& entry : node.entries()) {
-      Flatten(entry.value, config::JoinPath(path, entry.key), redactor, out);
-    }
-    return;
-  }
-  if (node.IsList() && !IsPlainList(node)) {
-    size_t index = 0;
-    for (const Node& item : node.items()) {
-      Flatten(item, config::JoinPath(path, std::to_string(index++)), redactor, out);
-    }
-    return;
-  }
-  out.push_back(
-      {path, config::CanonicalJson(node), node.Where(), HistoryJson(node, path, redactor)});
+// "password: 12345678"; but "pad_token: 0" is a parameter.
+bool SecretNumber(const Node& node, const std::string& key) {
+  return node.IsNumber() && snapshot::Redactor::StrongSecretName(key) &&
+         config::CanonicalJson(node).size() >= 4;
 }
 
-void Learn(const Node& node, const std::string& key, snapshot::Redactor& redactor) {
-  if (node.IsString() && snapshot::Redactor::SecretName(key)) {
-    redactor.Learn(node.AsString(), "config-secret");
-  }
-  for (const config::Layer& layer : node.History()) {
-    if (layer.value.IsString() && snapshot::Redactor::SecretName(key)) {
-      redactor.Learn(layer.value.AsString(), "config-secret");
-    }
-  }
-  if (node.IsDict()) {
-    for (const config::Entry& e : node.entries()) Learn(e.value, e.key, redactor);
-  } else if (node.IsList()) {
-    for (const Node& item : node.items()) Learn(item, key, redactor);
-  }
+Node Marked(const Node& like, std::string text) {
+  Node out(std::move(text));
+  out.set_origin(like.origin());
+  out.set_history(nullptr);
+  return out;
 }
 
 Node Redact(const Node& node, const std::string& path, const std::string& key,
@@ -74,15 +43,18 @@ Node Redact(const Node& node, const std::string& path, const std::string& key,
     if (snapshot::Redactor::SecretName(key) && text == node.AsString()) {
       text = redactor.Secret(text, "config-secret", "config " + path);
     }
-    if (text == node.AsString()) return out;
-    out = Node(text);
-    out.set_origin(node.origin());
-    out.set_history(nullptr);
-    return out;
+    return text == node.AsString() ? out : Marked(node, text);
+  }
+  if (SecretNumber(node, key)) {
+    std::string text = config::CanonicalJson(node);
+    std::string mark = redactor.Secret(text, "config-secret", "config " + path);
+    return mark == text ? out : Marked(node, mark);
   }
   if (node.IsDict()) {
     for (const config::Entry& e : node.entries()) {
-      out.Set(e.key, Redact(e.value, config::JoinPath(path, e.key), e.key, redactor));
+      std::string name = redactor.Text(e.key, "a key of the config");
+      if (name != e.key) out.Erase(e.key);
+      out.Set(name, Redact(e.value, config::JoinPath(path, name), SecretKey(key, e.key), redactor));
     }
   } else if (node.IsList()) {
     std::vector<Node>& items = out.mutable_items();
@@ -91,6 +63,57 @@ Node Redact(const Node& node, const std::string& path, const std::string& key,
     }
   }
   return out;
+}
+
+std::string HistoryJson(const Node& node, const std::string& path, const std::string& key,
+                        snapshot::Redactor& redactor) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const config::Layer& layer : node.History()) {
+    std::string place = "config history " + path;
+    nlohmann::json row = {{"origin", redactor.Text(layer.at.Text(), place)},
+                          {"action", config::ActionName(layer.action)}};
+    if (!layer.note.empty()) row["note"] = redactor.Text(layer.note, place);
+    if (!layer.value.IsContainer()) {
+      row["value"] = config::CanonicalJson(Redact(layer.value, path, key, redactor));
+    }
+    out.push_back(std::move(row));
+  }
+  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void Flatten(const Node& node, const std::string& path, const std::string& key,
+             snapshot::Redactor& redactor, std::vector<record::ConfigValue>& out) {
+  if (node.IsDict() && node.size() > 0) {
+    for (const config::Entry& entry : node.entries()) {
+      Flatten(entry.value, config::JoinPath(path, entry.key), SecretKey(key, entry.key), redactor,
+              out);
+    }
+    return;
+  }
+  if (node.IsList() && !IsPlainList(node)) {
+    size_t index = 0;
+    for (const Node& item : node.items()) {
+      Flatten(item, config::JoinPath(path, std::to_string(index++)), key, redactor, out);
+    }
+    return;
+  }
+  out.push_back({path, config::CanonicalJson(node), redactor.Text(node.Where(), "config origin"),
+                 HistoryJson(node, path, key, redactor)});
+}
+
+void Learn(const Node& node, const std::string& key, snapshot::Redactor& redactor) {
+  auto learn = [&](const Node& value) {
+    if (value.IsString() && snapshot::Redactor::SecretName(key))
+      redactor.Learn(value.AsString(), "config-secret");
+    if (SecretNumber(value, key)) redactor.Learn(config::CanonicalJson(value), "config-secret");
+  };
+  learn(node);
+  for (const config::Layer& layer : node.History()) learn(layer.value);
+  if (node.IsDict()) {
+    for (const config::Entry& e : node.entries()) Learn(e.value, SecretKey(key, e.key), redactor);
+  } else if (node.IsList()) {
+    for (const Node& item : node.items()) Learn(item, key, redactor);
+  }
 }
 
 }  // namespace
@@ -117,6 +140,7 @@ SnapshotOptions ReadSnapshotOptions(const Node& root) {
   o.gpu_interval = c.Double("snapshot.gpu_interval", 1.0);
   o.variables = c.Strings("snapshot.variables", {});
   o.redact.enable = c.Bool("snapshot.redact.enable", true);
+  o.redact.entropy = c.Bool("snapshot.redact.entropy", true);
   o.redact.patterns = c.Strings("snapshot.redact.patterns", {});
   o.redact.allow = c.Strings("snapshot.redact.allow", {});
   return o;
@@ -132,7 +156,7 @@ Node RedactConfig(const Node& root, snapshot::Redactor& redactor) {
 
 std::vector<record::ConfigValue> DescribeConfig(const Node& root, snapshot::Redactor& redactor) {
   std::vector<record::ConfigValue> out;
-  Flatten(root, "", redactor, out);
+  Flatten(root, "", "", redactor, out);
   return out;
 }
 

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -67,8 +69,8 @@ int ThreadCount(const Launch& launch) {
 
 // The data sets that the config names: data.train, data.val, data.test.
 std::vector<record::DatasetRow> Fingerprints(const config::Node& root,
-                                             const SnapshotOptions& options,
-                                             const fs::path& store) {
+                                             const SnapshotOptions& options, const fs::path& store,
+                                             snapshot::Redactor& redactor) {
   std::vector<record::DatasetRow> rows;
   snapshot::DatasetOptions data = options.data;
   data.cache_file = store / "image-hashes";
@@ -89,15 +91,15 @@ std::vector<record::DatasetRow> Fingerprints(const config::Node& root,
     snapshot::DatasetFingerprint f = snapshot::FingerprintDataset(file, images, data);
     record::DatasetRow row;
     row.role = role;
-    row.ann_file = f.ann_file;
+    row.ann_file = redactor.Text(f.ann_file, "data.ann_file");
     row.ann_hash = f.ann_hash;
-    row.img_prefix = f.img_prefix;
+    row.img_prefix = redactor.Text(f.img_prefix, "data.img_prefix");
     row.images = f.images;
     row.bytes = f.bytes;
     row.missing = f.missing;
     row.mode = f.cheap ? "cheap" : "full";
     row.fingerprint = f.fingerprint;
-    row.image_list = std::move(f.image_list);
+    row.image_list = redactor.Text(f.image_list, "names of images");
     rows.push_back(std::move(row));
   }
   return rows;
@@ -128,10 +130,18 @@ void RefuseMissing(const std::vector<record::DatasetRow>& rows, const config::No
   }
 }
 
+// Shared by everything that writes texts while the run goes on, from any thread.
+struct SharedRedactor {
+  explicit SharedRedactor(const snapshot::RedactOptions& options) : redactor(options) {}
+  std::mutex mutex;
+  snapshot::Redactor redactor;
+};
+
 struct Prepared {
   record::RunInfo info;
   SnapshotOptions options;
   fs::path work_dir;
+  std::shared_ptr<SharedRedactor> secrets;
 };
 
 void TakeConfig(const Launch& launch, snapshot::Redactor& redactor, record::RunInfo& info) {
@@ -139,9 +149,10 @@ void TakeConfig(const Launch& launch, snapshot::Redactor& redactor, record::RunI
   info.config_json = config::CanonicalJson(clean);
   info.config_hash = config::Identity(clean).Hex();
   info.config = DescribeConfig(clean, redactor);
-  info.config_file = launch.config_file;
+  info.config_file = redactor.Text(launch.config_file, "the config's name");
   for (const config::SourceFile& s : launch.config.sources) {
-    info.sources.push_back({"source", redactor.Text(s.content, "config file " + s.path), s.path});
+    info.sources.push_back({"source", redactor.Text(s.content, "config file " + s.path),
+                            redactor.Text(s.path, "a config file's name")});
   }
   for (const std::string& o : launch.config.overrides)
     info.overrides.push_back(redactor.Argv({o})[0]);
@@ -150,24 +161,25 @@ void TakeConfig(const Launch& launch, snapshot::Redactor& redactor, record::RunI
 Prepared Prepare(const Launch& launch) {
   Prepared p{.options = ReadSnapshotOptions(launch.config.root)};
   record::RunInfo& info = p.info;
-  snapshot::Redactor redactor(p.options.redact);
+  p.secrets = std::make_shared<SharedRedactor>(p.options.redact);
+  snapshot::Redactor& redactor = p.secrets->redactor;
   redactor.LearnEnvironment();
   redactor.LearnArgv(launch.argv);
   LearnConfigSecrets(launch.config.root, redactor);
   info.id = record::NewRunId();
-  info.name = launch.name;
+  info.name = redactor.Text(launch.name, "the run's name");
   info.kind = launch.command.empty() ? "train" : "command";
   info.command = redactor.Argv(launch.argv);
-  info.cwd = fs::current_path().string();
+  info.cwd = redactor.Text(fs::current_path().string(), "the folder's name");
   p.work_dir = launch.work_dir.empty()
                    ? fs::path("work_dirs") / (launch.name + "-" + info.id.substr(0, 8))
                    : launch.work_dir;
   p.work_dir = fs::absolute(p.work_dir).lexically_normal();
-  info.work_dir = p.work_dir.string();
+  info.work_dir = redactor.Text(p.work_dir.string(), "the work_dir's name");
   info.seed = launch.seed;
   info.threads = ThreadCount(launch);
   info.device = launch.device;
-  info.tags = launch.tags;
+  for (const std::string& tag : launch.tags) info.tags.push_back(redactor.Text(tag, "a tag"));
   info.parent_id = launch.parent_id;
   info.relation = launch.relation;
   TakeConfig(launch, redactor, info);
@@ -202,6 +214,17 @@ int Columns() {
 std::unique_ptr<record::RunWriter> Open(const Launch& launch, const Prepared& p) {
   record::WriterOptions options;
   options.on_problem = [](const std::string& text) { fmt::print(stderr, "record: {}\n", text); };
+  options.clean = [secrets = p.secrets](const std::string& text, const std::string& key,
+                                        const std::string& place) {
+    std::lock_guard lock(secrets->mutex);
+    std::string clean = secrets->redactor.Text(text, place);
+    bool secret = clean == text && snapshot::Redactor::SecretName(key);
+    return secret ? secrets->redactor.Secret(text, "named-secret", place) : clean;
+  };
+  options.redactions = [secrets = p.secrets] {
+    std::lock_guard lock(secrets->mutex);
+    return secrets->redactor.FoundJson();
+  };
   if (launch.resume_run.empty())
     return std::make_unique<record::RunWriter>(launch.store, p.info, options);
   record::ResumePoint from{.epoch = launch.resume_epoch,
@@ -291,8 +314,9 @@ LaunchResult Execute(const Launch& launch) {
   Prepared p = Prepare(launch);
   CheckWorkDir(p.work_dir);
   fs::create_directories(launch.store);
-  p.info.datasets = Fingerprints(launch.config.root, p.options, launch.store);
+  p.info.datasets = Fingerprints(launch.config.root, p.options, launch.store, p.secrets->redactor);
   if (launch.command.empty()) RefuseMissing(p.info.datasets, launch.config.root);
+  p.info.redactions_json = p.secrets->redactor.FoundJson();
   std::string warning = record::NetworkFileSystemWarning(launch.store);
   if (!warning.empty()) fmt::print(stderr, "warning: {}\n", warning);
   std::unique_ptr<record::RunWriter> writer = Open(launch, p);

@@ -135,7 +135,7 @@ void MetricsFile::Line(const std::string& line) {
   ++line_;
   if (line.find_first_not_of(" \t\r") == std::string::npos) return;
   json object = json::parse(QuoteSpecialNumbers(line), nullptr, false);
-  if (!object.is_object()) return Bad("not a JSON object: " + line.substr(0, 80));
+  if (!object.is_object()) return Bad(fmt::format("not a JSON object ({} bytes)", line.size()));
   bool has_epoch = object.contains("epoch"), has_step = object.contains("step");
   if (has_epoch)
     epoch_ =

@@ -28,6 +28,7 @@ void Batch::Append(Batch&& later) {
   MoveBehind(warnings, std::move(later.warnings));
   if (later.start) start = std::move(later.start);
   if (!later.device.empty()) device = std::move(later.device);
+  if (!later.redactions.empty()) redactions = std::move(later.redactions);
   if (later.end) end = std::move(later.end);
   flush = flush || later.flush;
 }
@@ -178,6 +179,10 @@ void BatchWriter::WriteRest(const Batch& batch) {
   if (!batch.device.empty()) {
     Statement s(db_, "UPDATE run SET device=?2 WHERE seq=?1");
     s.Bind(1, run_).Bind(2, ValidUtf8(batch.device)).Run();
+  }
+  if (!batch.redactions.empty()) {
+    Statement s(db_, "UPDATE run SET redactions=?2 WHERE seq=?1");
+    s.Bind(1, run_).Bind(2, batch.redactions).Run();
   }
   int64_t now = WallClockNs();
   Statement beat(db_, "UPDATE attempt SET heartbeat_ns=?2 WHERE id=?1");

@@ -37,12 +37,14 @@ struct Batch {
   std::vector<WarningRow> warnings;
   std::optional<std::string> start;
   std::string device;
+  std::string redactions;  // JSON; empty: as before
   std::optional<EndRow> end;
   bool flush = false;  // someone waits
   uint64_t mark = 0;   // how many queued things are done when this batch is
 
   bool HasRows() const {
-    return flush || start || !epochs.empty() || !checkpoints.empty() || !warnings.empty();
+    return flush || start || !redactions.empty() || !epochs.empty() || !checkpoints.empty() ||
+           !warnings.empty();
   }
   bool Empty() const { return points.empty() && !HasRows() && !end; }
   void Append(Batch&& later);

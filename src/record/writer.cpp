@@ -16,6 +16,7 @@
 #include "exp/record/store.h"
 #include "src/record/batch.h"
 #include "src/record/begin.h"
+#include "src/record/cleaner.h"
 
 namespace fs = std::filesystem;
 
@@ -80,6 +81,18 @@ struct RunWriter::Impl {
 
   int64_t Millis() const {
     return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started).count();
+  }
+
+  // Cleans with `work` before anything is queued; what was found goes into the record with it.
+  template <class Work>
+  void Clean(Work work) {
+    if (!options.clean) return;
+    Cleaner cleaner(options);
+    work(cleaner);
+    if (!cleaner.changed() || !options.redactions) return;
+    std::string found = options.redactions();
+    std::lock_guard lock(mutex);
+    queue.redactions = std::move(found);
   }
 
   void PutPoint(QueuedPoint&& point) {
@@ -187,7 +200,9 @@ void RunWriter::Impl::Loop() {
   }
 }
 
-WriteReport RunWriter::Impl::Finish(EndState state, const std::string& reason) {
+WriteReport RunWriter::Impl::Finish(EndState state, const std::string& why) {
+  std::string reason = why;
+  Clean([&](Cleaner& c) { c.Text(reason, "the reason of the end"); });
   {
     std::lock_guard lock(mutex);
     if (report) return *report;
@@ -250,13 +265,22 @@ RunWriter::~RunWriter() {
 const std::string& RunWriter::id() const { return impl_->begun.run_id; }
 
 int RunWriter::Series(std::string_view name) {
+  {
+    std::lock_guard lock(impl_->mutex);
+    auto found = impl_->numbers.find(name);
+    if (found != impl_->numbers.end()) return found->second;
+  }
+  std::string clean(name);
+  impl_->Clean([&](Cleaner& c) { c.Text(clean, "a metric's name"); });
+  clean = ValidUtf8(clean);
   std::lock_guard lock(impl_->mutex);
-  auto found = impl_->numbers.find(name);
-  if (found != impl_->numbers.end()) return found->second;
-  int number = static_cast<int>(impl_->names.size());
-  impl_->numbers.emplace(std::string(name), number);
-  impl_->names.push_back(ValidUtf8(std::string(name)));
-  return number;
+  auto [place, fresh] = impl_->numbers.emplace(std::string(name), 0);
+  if (!fresh) return place->second;  // another thread was faster
+  // Two names may be the same without their secrets; a series has one row.
+  auto same = std::find(impl_->names.begin(), impl_->names.end(), clean);
+  place->second = static_cast<int>(same - impl_->names.begin());
+  if (same == impl_->names.end()) impl_->names.push_back(std::move(clean));
+  return place->second;
 }
 
 void RunWriter::Point(int series, int64_t step, double value) {
@@ -267,12 +291,15 @@ void RunWriter::Point(int series, int64_t step, double value) {
 
 void RunWriter::Point(std::string_view name, int64_t step, Value value) {
   int series = Series(name);
+  if (std::holds_alternative<JsonText>(value))
+    impl_->Clean([&](Cleaner& c) { c.Point(std::string(name), value); });
   int64_t at = impl_->Millis();
   std::lock_guard lock(impl_->mutex);
   impl_->PutPoint({series, step, at, std::move(value)});
 }
 
 void RunWriter::Start(std::string json, std::string device) {
+  impl_->Clean([&](Cleaner& c) { c.Json(json, "", "what the trainer said when it began"); });
   impl_->PutRow(
       [&](Batch& b) {
         b.start = std::move(json);
@@ -282,14 +309,25 @@ void RunWriter::Start(std::string json, std::string device) {
 }
 
 void RunWriter::Epoch(EpochRow row) {
+  impl_->Clean([&](Cleaner& c) {
+    c.Values(row.losses, "an epoch's losses");
+    c.Values(row.metrics, "an epoch's metrics");
+    c.Text(row.weights_hash, "an epoch's hash");
+    c.Text(row.optimizer_hash, "an epoch's hash");
+  });
   impl_->PutRow([&](Batch& b) { b.epochs.emplace_back(WallClockNs(), std::move(row)); }, 1000);
 }
 
 void RunWriter::Checkpoint(CheckpointRow row) {
+  impl_->Clean([&](Cleaner& c) { c.Text(row.path, "a checkpoint's path"); });
   impl_->PutRow([&](Batch& b) { b.checkpoints.emplace_back(WallClockNs(), std::move(row)); }, 1000);
 }
 
 void RunWriter::Warning(std::string code, std::string message, int64_t step) {
+  impl_->Clean([&](Cleaner& c) {
+    c.Text(code, "a warning's code");
+    c.Text(message, "a warning");
+  });
   impl_->PutRow(
       [&](Batch& b) {
         b.warnings.push_back({std::move(code), std::move(message), step, WallClockNs()});

@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "exp/base/hash.h"
+#include "src/snapshot/exact.h"
+#include "src/snapshot/redact_file.h"
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -18,22 +19,6 @@ namespace xp::snapshot {
 namespace {
 
 constexpr int64_t kListedOmissions = 1000;
-
-bool ReadRegular(const std::string& file, int64_t size, std::string& content) {
-  std::ifstream in(file, std::ios::binary);
-  content.resize(static_cast<size_t>(size));
-  in.read(content.data(), size);
-  content.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
-  return in.good() || in.eof();
-}
-
-bool ReadTarget(const std::string& link, int64_t size, std::string& target) {
-  target.resize(static_cast<size_t>(std::max<int64_t>(size, 0)) + 4096);
-  ssize_t n = ::readlink(link.c_str(), target.data(), target.size());
-  if (n < 0) return false;
-  target.resize(static_cast<size_t>(n));
-  return true;
-}
 
 const char* StatusName(git_delta_t status) {
   switch (status) {
@@ -93,7 +78,16 @@ void Capture::Omit(const std::string& path, const std::string& reason, int64_t b
   ++omitted_count_;
   omitted_bytes_ += bytes;
   if (omitted_count_ > kListedOmissions) return;
-  omitted_.push_back({{"path", PathText(path)}, {"reason", reason}, {"bytes", bytes}});
+  omitted_.push_back({{"path", CleanName(path)}, {"reason", reason}, {"bytes", bytes}});
+}
+
+// Names hold secrets, too.
+std::string Capture::CleanName(const std::string& path) {
+  return redactor_.Text(PathText(path), "a name");
+}
+
+std::string Capture::Reason(const std::string& what) {
+  return redactor_.Text(what + GitReason(), "a message of git");
 }
 
 std::string Capture::Store(const char* role, std::string bytes) {
@@ -105,7 +99,7 @@ std::string Capture::Store(const char* role, std::string bytes) {
 void Capture::AddFile(const std::string& workdir, const std::string& path,
                       const std::string& prefix) {
   std::string file = workdir + path, full = prefix + path, content;
-  ManifestEntry entry{.path = full};
+  ManifestEntry entry{.path = redactor_.Text(full, "a file's name")};
   struct stat info;
   if (::lstat(file.c_str(), &info) != 0) {
     entry.kind = 'D';
@@ -134,7 +128,7 @@ void Capture::AddFile(const std::string& workdir, const std::string& path,
              : ReadRegular(file, info.st_size, content))) {
     return omit(std::string("can't be read: ") + std::strerror(errno));
   }
-  std::string clean = link ? content : redactor_.Text(content, "file " + PathText(full));
+  std::string clean = RedactFile(content, "file " + PathText(full), redactor_);
   if (clean != content) redacted_paths_.insert(full);
   entry.kind = 'F';
   entry.size = static_cast<int64_t>(clean.size());
@@ -155,18 +149,18 @@ void Capture::DescribeHead(git_repository* repo, json& out) {
     if (git_reference_lookup(&symbolic, repo, "HEAD") == 0) {
       Reference target(symbolic);
       const char* name = git_reference_symbolic_target(symbolic);
-      if (name) out["branch"] = PathText(fs::path(name).filename().string());
+      if (name) out["branch"] = CleanName(fs::path(name).filename().string());
     }
     return;
   }
   if (rc != 0) {
     out["head"] = "unreadable";
-    out["partial"].push_back("HEAD can't be read: " + GitReason());
+    out["partial"].push_back(Reason("HEAD can't be read: "));
     return;
   }
   bool detached = git_repository_head_detached(repo) == 1;
   out["head"] = detached ? "detached" : "branch";
-  if (!detached) out["branch"] = PathText(git_reference_shorthand(head));
+  if (!detached) out["branch"] = CleanName(git_reference_shorthand(head));
   if (const git_oid* oid = git_reference_target(head)) out["commit"] = OidText(oid);
 }
 
@@ -175,7 +169,7 @@ void Capture::Describe(git_repository* repo, json& out) {
   DescribeHead(repo, out);
   out["shallow"] = git_repository_is_shallow(repo) == 1;
   out["linked_worktree"] = git_repository_is_worktree(repo) == 1;
-  out["git_dir"] = PathText(git_repository_commondir(repo));
+  out["git_dir"] = CleanName(git_repository_commondir(repo));
   json remotes = json::array();
   git_strarray names = {nullptr, 0};
   if (git_remote_list(&names, repo) == 0) {
@@ -184,7 +178,7 @@ void Capture::Describe(git_repository* repo, json& out) {
       if (git_remote_lookup(&remote, repo, names.strings[i]) != 0) continue;
       Remote owned(remote);
       const char* url = git_remote_url(remote);
-      std::string name = PathText(names.strings[i]);
+      std::string name = CleanName(names.strings[i]);
       remotes.push_back(
           {{"name", name}, {"url", PathText(redactor_.Text(url ? url : "", "remote " + name))}});
     }
@@ -217,51 +211,62 @@ void Capture::AddDeltas(git_diff* diff, git_index* index, const std::string& wor
       Count(out, StatusName(d->status));
       json& list = out["changed"];
       if (list.size() < 200) {
-        list.push_back({{"path", PathText(path)}, {"status", StatusName(d->status)}});
+        list.push_back({{"path", CleanName(path)}, {"status", StatusName(d->status)}});
       }
     }
   }
 }
 
-// Submodules, and in full mode every tracked file.
-void Capture::AddTracked(git_index* index, const std::string& workdir, Paths& paths) {
+// Submodules, files that differ though git calls them unchanged, and in full mode every file.
+void Capture::AddTracked(git_repository* repo, git_index* index, const std::string& workdir,
+                         const std::string& prefix, Paths& paths) {
+  bool attributes = std::any_of(paths.changed.begin(), paths.changed.end(), [](const auto& path) {
+    return fs::path(path).filename() == ".gitattributes";
+  });
+  ExactCheck exact(repo, index, attributes);
   struct stat info;
+  std::string oid;
   for (size_t i = 0; i < git_index_entrycount(index); ++i) {
     const git_index_entry* entry = git_index_get_byindex(index, i);
     std::string path = entry->path;
     if (entry->mode == GIT_FILEMODE_COMMIT) {
-      if (::stat((workdir + path + "/.git").c_str(), &info) == 0) paths.nested.insert(path);
+      if (::stat((workdir + path + "/.git").c_str(), &info) == 0) {
+        paths.nested.insert(path);
+      } else {
+        AddUnder(workdir, path, paths);
+      }
       continue;
     }
-    if (options_.mode != CodeMode::kFull || Excluded(workdir + path)) continue;
-    if (!paths.sparse.count(path)) paths.changed.insert(path);
+    if (Excluded(workdir + path) || paths.sparse.count(path)) continue;
+    if (paths.changed.count(path)) continue;
+    if (options_.mode == CodeMode::kFull) {
+      paths.changed.insert(path);
+      continue;
+    }
+    switch (exact.Compare(entry, workdir + path, oid)) {
+      case ExactCheck::Result::kSame:
+        break;
+      case ExactCheck::Result::kDiffers:
+        paths.changed.insert(path);
+        break;
+      case ExactCheck::Result::kCrlf:
+        entries_.push_back({.kind = 'C', .mode = entry->mode, .path = prefix + path});
+        break;
+      case ExactCheck::Result::kLfs:
+        if (::lstat((workdir + path).c_str(), &info) == 0)
+          entries_.push_back({'L', entry->mode, oid, info.st_size, prefix + path});
+    }
   }
 }
 
-// Files whose content git-lfs put there: the commit holds a pointer, the SHA-256 in it names the
-// content.
-void Capture::AddLfs(git_repository* repo, git_index* index, const std::string& workdir,
-                     const Paths& paths, const std::string& prefix) {
+// Files in the place of a submodule that isn't checked out: no repository lists them.
+void Capture::AddUnder(const std::string& workdir, const std::string& folder, Paths& paths) {
   std::error_code error;
-  if (!fs::exists(fs::path(git_repository_commondir(repo)) / "lfs", error)) return;
-  for (size_t i = 0; i < git_index_entrycount(index); ++i) {
-    const git_index_entry* entry = git_index_get_byindex(index, i);
-    const char* filter = nullptr;
-    if (paths.changed.count(entry->path) || paths.sparse.count(entry->path)) continue;
-    if (git_attr_get(&filter, repo, 0, entry->path, "filter") != 0 || !filter) continue;
-    git_blob* blob = nullptr;
-    if (std::strcmp(filter, "lfs") != 0 || git_blob_lookup(&blob, repo, &entry->id) != 0) continue;
-    Blob owned(blob);
-    std::string pointer(
-        static_cast<const char*>(git_blob_rawcontent(blob)),
-        static_cast<size_t>(std::min<git_object_size_t>(git_blob_rawsize(blob), 1024)));
-    struct stat info;
-    size_t oid = pointer.find("oid sha256:");
-    if (pointer.rfind("version https://git-lfs", 0) != 0 || oid == std::string::npos) continue;
-    if (::lstat((workdir + entry->path).c_str(), &info) != 0) continue;
-    if (info.st_size == static_cast<off_t>(pointer.size())) continue;  // still the pointer
-    entries_.push_back(
-        {'L', entry->mode, pointer.substr(oid + 11, 64), info.st_size, prefix + entry->path});
+  auto it = fs::recursive_directory_iterator(workdir + folder,
+                                             fs::directory_options::skip_permission_denied, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    if (!fs::is_directory(it->symlink_status(error)))
+      paths.changed.insert(it->path().string().substr(workdir.size()));
   }
 }
 
@@ -271,39 +276,48 @@ Capture::Paths Capture::FindPaths(git_repository* repo, git_tree* head, const st
   std::string workdir = git_repository_workdir(repo);
   git_index* index = nullptr;
   if (git_repository_index(&index, repo) != 0) {
-    out["partial"].push_back("the index can't be read: " + GitReason());
+    out["partial"].push_back(Reason("the index can't be read: "));
     return paths;
   }
   Index owned(index);
   git_diff_options o = GIT_DIFF_OPTIONS_INIT;
   o.flags = GIT_DIFF_INCLUDE_UNTRACKED | GIT_DIFF_RECURSE_UNTRACKED_DIRS |
             GIT_DIFF_INCLUDE_TYPECHANGE | GIT_DIFF_INCLUDE_UNREADABLE;
+  o.ignore_submodules = GIT_SUBMODULE_IGNORE_ALL;  // they are looked at one by one
   git_diff* diff = nullptr;
   if (git_diff_tree_to_index(&diff, repo, head, index, &o) == 0) {
     Diff staged(diff);
     AddDeltas(diff, index, workdir, paths, out);
   } else {
-    out["partial"].push_back("staged changes can't be read: " + GitReason());
+    out["partial"].push_back(Reason("staged changes can't be read: "));
   }
   if (git_diff_index_to_workdir(&diff, repo, index, &o) == 0) {
     Diff unstaged(diff);
     AddDeltas(diff, index, workdir, paths, out);
   } else {
-    out["partial"].push_back("changes of the work tree can't be read: " + GitReason());
+    out["partial"].push_back(Reason("changes of the work tree can't be read: "));
   }
-  AddTracked(index, workdir, paths);
-  if (options_.mode != CodeMode::kFull) AddLfs(repo, index, workdir, paths, prefix);
+  AddTracked(repo, index, workdir, prefix, paths);
   return paths;
 }
 
-std::string Capture::PatchText(git_diff* diff, const std::string& prefix, const char* what,
-                               json& out) {
+bool Capture::HoldsSecret(git_repository* repo, const git_oid& id) {
+  git_blob* blob = nullptr;
+  if (git_oid_is_zero(&id) || git_blob_lookup(&blob, repo, &id) != 0) return false;
+  Blob owned(blob);
+  std::string text(static_cast<const char*>(git_blob_rawcontent(blob)),
+                   static_cast<size_t>(git_blob_rawsize(blob)));
+  return RedactFile(text, "a former content", redactor_) != text;
+}
+
+std::string Capture::PatchText(git_repository* repo, git_diff* diff, const std::string& prefix,
+                               const char* what, json& out) {
   std::string text;
   for (size_t i = 0; i < git_diff_num_deltas(diff); ++i) {
     const git_diff_delta* d = git_diff_get_delta(diff, i);
     std::string path = d->new_file.path ? d->new_file.path : d->old_file.path;
     auto skip = [&](const char* reason) {
-      out["partial"].push_back(fmt::format("{} leaves out {}: {}", what, PathText(path), reason));
+      out["partial"].push_back(fmt::format("{} leaves out {}: {}", what, CleanName(path), reason));
     };
     if (static_cast<int64_t>(std::max(d->old_file.size, d->new_file.size)) >
         options_.max_file_bytes) {
@@ -314,7 +328,11 @@ std::string Capture::PatchText(git_diff* diff, const std::string& prefix, const 
     if (git_patch_from_diff(&patch, diff, i) != 0 || !patch) continue;
     Patch owned(patch);
     bool binary = (git_patch_get_delta(patch)->flags & GIT_DIFF_FLAG_BINARY) != 0;
-    if (binary && redacted_paths_.count(prefix + path)) {
+    // A binary patch hides what it holds, the former content included; of a text, the lines of a
+    // key that changed in part are learned here.
+    bool secret = redacted_paths_.count(prefix + path) > 0 || HoldsSecret(repo, d->old_file.id) ||
+                  HoldsSecret(repo, d->new_file.id);
+    if (binary && secret) {
       skip("a secret was removed from it");
       continue;
     }
@@ -339,7 +357,7 @@ void Capture::AddPatches(git_repository* repo, git_tree* head, const std::string
   git_diff* diff = nullptr;
   auto put = [&](const char* key, const char* role, const char* what) {
     Diff owned(diff);
-    std::string text = PatchText(diff, prefix, what, out);
+    std::string text = PatchText(repo, diff, prefix, what, out);
     if (text.empty()) return;
     int64_t size = static_cast<int64_t>(text.size());
     out[key] = {{"object", Store(role, std::move(text))}, {"bytes", size}};
@@ -347,7 +365,7 @@ void Capture::AddPatches(git_repository* repo, git_tree* head, const std::string
   if (git_diff_tree_to_workdir_with_index(&diff, repo, head, &o) == 0) {
     put("patch", "patch", "patch");
   } else {
-    out["partial"].push_back("no patch: " + GitReason());
+    out["partial"].push_back(Reason("no patch: "));
   }
   if (git_diff_tree_to_index(&diff, repo, head, nullptr, &o) == 0) {
     put("staged_patch", "staged-patch", "staged patch");
@@ -355,7 +373,7 @@ void Capture::AddPatches(git_repository* repo, git_tree* head, const std::string
 }
 
 void Capture::AddRepository(git_repository* repo, const std::string& prefix) {
-  json out = {{"path", PathText(prefix)}, {"changes", json::object()}, {"changed", json::array()}};
+  json out = {{"path", CleanName(prefix)}, {"changes", json::object()}, {"changed", json::array()}};
   Describe(repo, out);
   if (git_repository_is_bare(repo)) {
     out["head"] = "bare";
@@ -369,14 +387,14 @@ void Capture::AddRepository(git_repository* repo, const std::string& prefix) {
     if (git_revparse_single(&object, repo, "HEAD^{tree}") == 0) {
       head.reset(reinterpret_cast<git_tree*>(object));
     } else {
-      out["partial"].push_back("the commit's tree can't be read: " + GitReason());
+      out["partial"].push_back(Reason("the commit's tree can't be read: "));
     }
   }
   Paths paths = FindPaths(repo, head.get(), prefix, out);
   std::string workdir = git_repository_workdir(repo);
   for (const std::string& path : paths.changed) AddFile(workdir, path, prefix);
   for (const std::string& path : paths.sparse) {
-    entries_.push_back({.kind = 'S', .path = prefix + path});
+    entries_.push_back({.kind = 'S', .path = redactor_.Text(prefix + path, "a file's name")});
   }
   out["sparse"] = !paths.sparse.empty();
   AddPatches(repo, head.get(), prefix, out);
@@ -387,28 +405,41 @@ void Capture::AddRepository(git_repository* repo, const std::string& prefix) {
     if (inner) {
       AddRepository(inner.get(), prefix + path + "/");
     } else {
-      repositories_.push_back({{"path", PathText(prefix + path + "/")},
+      repositories_.push_back({{"path", CleanName(prefix + path + "/")},
                                {"commit", ""},
-                               {"partial", {"can't be opened: " + reason}}});
+                               {"partial", {redactor_.Text("can't be opened: " + reason, "git")}}});
     }
   }
 }
 
-void Capture::AddFolder(const fs::path& folder) {
+std::string Capture::AddFolder(const fs::path& folder) {
+  constexpr size_t kMostFiles = 20000;
+  bool full = options_.mode == CodeMode::kFull;
+  const char* home = std::getenv("HOME");
   std::error_code error;
+  if (!full && (folder == folder.root_path() || (home && fs::equivalent(folder, home, error)))) {
+    return "; a home folder is not taken for code";
+  }
   std::string root = folder.string() + "/";
   std::set<std::string> paths;
   auto it = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied,
                                              error);
   for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    if (Excluded(it->path())) {
-      if (it->is_directory(error)) it.disable_recursion_pending();
+    std::string name = it->path().filename().string();
+    bool hidden = name[0] == '.' && !full;
+    fs::file_status status = it->symlink_status(error);
+    if (hidden || name == ".git" || Excluded(it->path())) {
+      if (fs::is_directory(status)) it.disable_recursion_pending();
       continue;
     }
-    fs::file_status status = it->symlink_status(error);
     if (!fs::is_directory(status)) paths.insert(it->path().string().substr(root.size()));
+    if (!full && paths.size() > kMostFiles) {
+      Omit("...", fmt::format("more than {} files without a repository", kMostFiles), 0);
+      break;
+    }
   }
   for (const std::string& path : paths) AddFile(root, path, "");
+  return full ? "" : "; its files are kept, hidden ones aside";
 }
 
 CodeState Capture::Finish(const std::string& kind, const std::string& root,
@@ -424,7 +455,7 @@ CodeState Capture::Finish(const std::string& kind, const std::string& root,
   identity.Update(manifest);
   json doc = {
       {"kind", kind},
-      {"root", PathText(root)},
+      {"root", CleanName(root)},
       {"reason", reason},
       {"repositories", repositories_},
       {"identity", identity.Digest().Hex()},

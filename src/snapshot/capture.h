@@ -19,8 +19,8 @@ class Capture {
 
   // A repository whose work tree lies at `prefix` ("" or "sub/module/") below the code's root.
   void AddRepository(git_repository* repo, const std::string& prefix);
-  // A folder without a repository.
-  void AddFolder(const std::filesystem::path& folder);
+  // A folder without a repository; says what of it was taken.
+  std::string AddFolder(const std::filesystem::path& folder);
   CodeState Finish(const std::string& kind, const std::string& root, const std::string& reason);
 
  private:
@@ -36,13 +36,16 @@ class Capture {
                   nlohmann::json& out);
   void AddDeltas(git_diff* diff, git_index* index, const std::string& workdir, Paths& paths,
                  nlohmann::json& out);
-  void AddTracked(git_index* index, const std::string& workdir, Paths& paths);
-  void AddLfs(git_repository* repo, git_index* index, const std::string& workdir,
-              const Paths& paths, const std::string& prefix);
+  void AddTracked(git_repository* repo, git_index* index, const std::string& workdir,
+                  const std::string& prefix, Paths& paths);
+  void AddUnder(const std::string& workdir, const std::string& folder, Paths& paths);
   void AddPatches(git_repository* repo, git_tree* head, const std::string& prefix,
                   nlohmann::json& out);
-  std::string PatchText(git_diff* diff, const std::string& prefix, const char* what,
-                        nlohmann::json& out);
+  std::string PatchText(git_repository* repo, git_diff* diff, const std::string& prefix,
+                        const char* what, nlohmann::json& out);
+  bool HoldsSecret(git_repository* repo, const git_oid& id);
+  std::string CleanName(const std::string& path);
+  std::string Reason(const std::string& what);
   void AddFile(const std::string& workdir, const std::string& path, const std::string& prefix);
   void Omit(const std::string& path, const std::string& reason, int64_t bytes);
   std::string Store(const char* role, std::string bytes);

@@ -12,6 +12,7 @@
 
 #include "exp/base/error.h"
 #include "exp/snapshot/code.h"
+#include "src/snapshot/exact.h"
 #include "src/snapshot/git.h"
 
 namespace fs = std::filesystem;
@@ -46,6 +47,10 @@ class TreeWriter {
     files_[path] = {mode, std::move(content)};
   }
   void Drop(const std::string& path) { files_.erase(path); }
+  void ToCrlf(const std::string& path) {
+    auto found = files_.find(path);
+    if (found != files_.end()) found->second.content = WithCrlf(found->second.content);
+  }
 
   void Write(CheckoutReport& report) const {
     for (const auto& [path, file] : files_) {
@@ -93,21 +98,6 @@ class TreeWriter {
   std::map<std::string, File> files_;
 };
 
-// The content as a checkout would write it: line ends converted where attributes ask for that.
-std::string WorkTreeContent(git_repository* repo, git_blob* blob, const std::string& path) {
-  std::string raw(static_cast<const char*>(git_blob_rawcontent(blob)),
-                  static_cast<size_t>(git_blob_rawsize(blob)));
-  git_filter_list* filters = nullptr;
-  if (git_filter_list_load(&filters, repo, blob, path.c_str(), GIT_FILTER_TO_WORKTREE, 0) != 0 ||
-      !filters) {
-    return raw;
-  }
-  Buffer out;
-  if (git_filter_list_apply_to_blob(&out.buf, filters, blob) == 0) raw = out.Text();
-  git_filter_list_free(filters);
-  return raw;
-}
-
 struct TreeVisit {
   git_repository* repo;
   const std::string* prefix;
@@ -127,11 +117,10 @@ int VisitEntry(const char* root, const git_tree_entry* entry, void* payload) {
   Blob owned(blob);
   uint32_t mode = git_tree_entry_filemode(entry);
   try {
-    std::string content = mode == kLink
-                              ? std::string(static_cast<const char*>(git_blob_rawcontent(blob)),
-                                            static_cast<size_t>(git_blob_rawsize(blob)))
-                              : WorkTreeContent(visit.repo, blob, path);
-    visit.writer->Put(*visit.prefix + path, mode, std::move(content));
+    // The bytes of the commit: files that git had converted on checkout are in the manifest.
+    visit.writer->Put(*visit.prefix + path, mode,
+                      std::string(static_cast<const char*>(git_blob_rawcontent(blob)),
+                                  static_cast<size_t>(git_blob_rawsize(blob))));
   } catch (const Error& e) {
     visit.error = e.what();
     return -1;
@@ -250,6 +239,9 @@ class Rebuild {
         case 'L':
           AddLfs(e);
           break;
+        case 'C':
+          writer_.ToCrlf(e.path);
+          break;
         case 'X':
           writer_.Drop(e.path);
           report_.missing.push_back(e.path + ": was left out of the record");
@@ -285,7 +277,14 @@ class Rebuild {
     Index owned(index);
     for (size_t i = 0; i < git_index_entrycount(index); ++i) {
       const git_index_entry* entry = git_index_get_byindex(index, i);
-      if (entry->mode != GIT_FILEMODE_COMMIT) ::unlink((target_ / entry->path).c_str());
+      if (entry->mode == GIT_FILEMODE_COMMIT) continue;
+      fs::path file = target_ / entry->path;
+      ::unlink(file.c_str());
+      // A file may take the place of a folder that is empty now.
+      std::error_code error;
+      for (fs::path f = file.parent_path(); f != target_ && fs::is_empty(f, error);
+           f = f.parent_path())
+        if (!fs::remove(f, error)) break;
     }
   }
 

@@ -54,8 +54,8 @@ CodeState CaptureCode(const fs::path& from, const CodeOptions& options, Redactor
   Repository repo = OpenAround(from.string(), reason);
   Capture capture(options, redactor);
   if (!repo) {
-    if (options.mode == CodeMode::kFull) capture.AddFolder(from);
-    return capture.Finish("none", from.string(), reason);
+    std::string taken = capture.AddFolder(from);
+    return capture.Finish("none", from.string(), redactor.Text(reason, "git") + taken);
   }
   capture.AddRepository(repo.get(), "");
   const char* root = git_repository_workdir(repo.get());

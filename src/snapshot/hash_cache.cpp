@@ -8,6 +8,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/hash.h"
 
 namespace fs = std::filesystem;
 
@@ -34,30 +35,29 @@ HashCache::HashCache(fs::path file) : file_(std::move(file)) {
     std::istringstream fields(line);
     Entry e;
     std::string path;
-    fields >> e.hash >> e.key.size >> e.key.mtime_ns >> e.key.ctime_ns >> e.key.inode;
-    if (fields.fail() || fields.get() != ' ' || !std::getline(fields, path)) continue;
-    if (e.hash.size() == 32) entries_[path] = e;
+    fields >> e.hash >> e.key.size >> e.key.mtime_ns >> e.key.ctime_ns >> e.key.inode >> path;
+    if (!fields.fail() && e.hash.size() == 32 && path.size() == 32) entries_[path] = e;
   }
 }
 
 bool HashCache::Find(const std::string& path, const FileKey& key, std::string& hash) const {
   std::lock_guard lock(mutex_);
-  auto found = entries_.find(path);
+  auto found = entries_.find(HashBytes(path).Hex());
   if (found == entries_.end() || found->second.key != key) return false;
   hash = found->second.hash;
   return true;
 }
 
 void HashCache::Put(const std::string& path, const FileKey& key, const std::string& hash) {
-  if (path.find('\n') != std::string::npos) return;
   std::lock_guard lock(mutex_);
-  entries_[path] = {key, hash};
+  entries_[HashBytes(path).Hex()] = {key, hash};
   changed_ = true;
 }
 
 void HashCache::Save() {
   if (file_.empty() || !changed_) return;
   std::string text;
+  // A path may hold a secret: the file names its hash.
   for (const auto& [path, e] : entries_) {
     text += fmt::format("{} {} {} {} {} {}\n", e.hash, e.key.size, e.key.mtime_ns, e.key.ctime_ns,
                         e.key.inode, path);

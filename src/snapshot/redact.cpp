@@ -1,9 +1,12 @@
 #include "exp/snapshot/redact.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "src/snapshot/token_shapes.h"
@@ -15,64 +18,63 @@ namespace {
 
 std::string Mark(const std::string& kind) { return "[redacted:" + kind + "]"; }
 
-// The words of a name, lower case, joined by '_': "WandbApiKey", "db.api-key" give
-// "_wandb_api_key_".
-std::string Words(std::string_view name) {
-  std::string out = "_";
-  char before = '_';
-  for (char c : name) {
-    bool upper = std::isupper(static_cast<unsigned char>(c)) != 0;
-    if (upper && std::islower(static_cast<unsigned char>(before))) out += '_';
-    out += std::isalnum(static_cast<unsigned char>(c))
-               ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
-               : '_';
-    before = c;
+std::string PercentEncoded(const std::string& text) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  std::string out;
+  for (char c : text) {
+    unsigned char u = static_cast<unsigned char>(c);
+    if (std::isalnum(u) || std::string_view("-_.~").find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      out += {'%', kHex[u >> 4], kHex[u & 15]};
+    }
   }
-  return out + "_";
+  return out;
 }
 
-bool IsPlaceholder(const std::string& value) {
-  return value.empty() || value == "true" || value == "false" || value == "null" ||
-         value == "None" || value.rfind("[redacted:", 0) == 0 ||
-         std::all_of(value.begin(), value.end(), [](char c) {
-           return std::isdigit(static_cast<unsigned char>(c)) || c == '.' || c == '-';
-         });
+// How a JSON string writes it, without the quotes.
+std::string JsonEscaped(const std::string& text, bool ascii) {
+  std::string out =
+      nlohmann::json(text).dump(-1, ' ', ascii, nlohmann::json::error_handler_t::replace);
+  return out.substr(1, out.size() - 2);
+}
+
+std::string Doubled(const std::string& text, char quote) {
+  std::string out;
+  for (char c : text) out += c == quote ? std::string(2, quote) : std::string(1, c);
+  return out;
 }
 
 }  // namespace
 
+struct Redactor::Expressions {
+  std::vector<std::regex> all;
+};
+
 Redactor::Redactor(RedactOptions options) : options_(std::move(options)) {
+  auto expressions = std::make_shared<Expressions>();
   for (const std::string& pattern : options_.patterns) {
     try {
-      std::regex tried(pattern);
+      expressions->all.emplace_back(pattern);
     } catch (const std::regex_error& e) {
       throw UsageError({.what = "`" + pattern + "` is no regular expression: " + e.what(),
                         .where = "snapshot.redact.patterns"});
     }
   }
+  expressions_ = std::move(expressions);
 }
 
-bool Redactor::SecretName(std::string_view name) {
-  std::string words = Words(name);
-  // A name that ends in a secret's word holds one; "tokenizer" or "num_tokens" doesn't.
-  for (const char* end :
-       {"_password_",         "_passwd_",     "_passphrase_",    "_pwd_",
-        "_secret_",           "_token_",      "_apikey_",        "_api_key_",
-        "_access_key_",       "_secret_key_", "_private_key_",   "_credential_",
-        "_credentials_",      "_auth_",       "_authorization_", "_access_key_id_",
-        "_client_secret_",    "_webhook_",    "_webhook_url_",   "_dsn_",
-        "_connection_string_"}) {
-    std::string_view e(end);
-    if (words.size() >= e.size() && words.compare(words.size() - e.size(), e.size(), e) == 0) {
-      return true;
-    }
-  }
-  return false;
+bool Redactor::SecretName(std::string_view name) { return ClassifyName(name) != NameKind::kPlain; }
+bool Redactor::StrongSecretName(std::string_view name) {
+  return ClassifyName(name) == NameKind::kStrong;
 }
 
-void Redactor::Learn(const std::string& secret, const std::string& kind) {
-  if (!options_.enable || secret.size() < 6 || IsPlaceholder(secret)) return;
-  if (std::count(options_.allow.begin(), options_.allow.end(), secret)) return;
+bool Redactor::Allowed(std::string_view text) const {
+  return std::find(options_.allow.begin(), options_.allow.end(), text) != options_.allow.end();
+}
+
+void Redactor::LearnOne(const std::string& secret, const std::string& kind) {
+  if (secret.size() < 6) return;
   for (const auto& [known, k] : known_) {
     if (known == secret) return;
   }
@@ -81,16 +83,59 @@ void Redactor::Learn(const std::string& secret, const std::string& kind) {
                    [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
 }
 
+void Redactor::Learn(const std::string& secret, const std::string& kind) {
+  if (!options_.enable || secret.size() < 6 || Allowed(secret)) return;
+  bool number = std::all_of(secret.begin(), secret.end(),
+                            [](char c) { return std::isdigit(static_cast<unsigned char>(c)); });
+  if (IsPlaceholder(secret) && !number) return;
+  LearnOne(secret, kind);
+  // The same as other files write it.
+  for (const std::string& written : {JsonEscaped(secret, false), JsonEscaped(secret, true),
+                                     Doubled(secret, '\''), PercentEncoded(secret)}) {
+    LearnOne(written, kind);
+  }
+  // A key of many lines may be indented, or stand in a patch.
+  if (secret.find('\n') == std::string::npos) return;
+  for (size_t at = 0; at < secret.size();) {
+    size_t end = std::min(secret.find('\n', at), secret.size());
+    std::string line = secret.substr(at, end - at);
+    line.erase(0, line.find_first_not_of(" \t+"));
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (line.size() >= 16 && line.find(' ') == std::string::npos) LearnOne(line, kind);
+    at = end + 1;
+  }
+}
+
 void Redactor::LearnEnvironment() {
   for (char** variable = environ; variable && *variable; ++variable) {
     std::string_view text(*variable);
     size_t equal = text.find('=');
-    if (equal == std::string_view::npos || !SecretName(text.substr(0, equal))) continue;
+    if (equal == std::string_view::npos) continue;
     std::string value(text.substr(equal + 1));
+    NameKind kind = ClassifyName(text.substr(0, equal));
+    if (kind == NameKind::kPlain) {
+      // SOME_URL=https://user:password@host: the password counts where it looks like one.
+      for (size_t i = 0; i < value.size(); ++i) {
+        TokenMatch match = MatchToken(value, i);
+        if (!match.kind) continue;
+        std::string found = value.substr(match.begin, match.size);
+        size_t colon = found.find(':');
+        bool url = std::string_view(match.kind) == "url-credentials";
+        if (url && colon != std::string::npos) found = found.substr(colon + 1);
+        if (LooksSecret(found)) Learn(found, "environment-secret");
+        i = match.begin + match.size;
+      }
+      continue;
+    }
     // A short word such as DISPLAY_AUTH=none would take harmless words out of every file.
-    if (value.size() >= 8 && value[0] != '/') Learn(value, "environment-secret");
+    size_t shortest = kind == NameKind::kStrong ? 6 : 8;
+    bool file = value.size() > 1 && value[0] == '/' && ::access(value.c_str(), F_OK) == 0;
+    if (value.size() >= shortest && !file) Learn(value, "environment-secret");
   }
 }
+
+// What follows a flag such as --token.
+void Redactor::LearnArgument(const std::string& value) { Learn(value, "argument-secret"); }
 
 void Redactor::LearnArgv(const std::vector<std::string>& argv) {
   for (size_t i = 0; i < argv.size(); ++i) {
@@ -98,15 +143,28 @@ void Redactor::LearnArgv(const std::vector<std::string>& argv) {
     std::string name = argv[i].substr(0, equal);
     if (!SecretName(name)) continue;
     if (equal != std::string::npos) {
-      Learn(argv[i].substr(equal + 1), "argument-secret");
+      LearnArgument(argv[i].substr(equal + 1));
     } else if (name.rfind("-", 0) == 0 && i + 1 < argv.size()) {
-      Learn(argv[i + 1], "argument-secret");
+      LearnArgument(argv[i + 1]);
     }
   }
 }
 
 void Redactor::Note(const std::string& kind, const std::string& place) {
-  Redaction r{kind, place};
+  // Learned texts and shapes, without noting them: that would never end.
+  size_t before = found_.size();
+  std::string clean = place;
+  for (const auto& [secret, unused] : known_) {
+    for (size_t at; (at = clean.find(secret)) != std::string::npos;) {
+      clean.replace(at, secret.size(), "[redacted]");
+    }
+  }
+  for (size_t i = 0; i < clean.size(); ++i) {
+    TokenMatch match = MatchToken(clean, i);
+    if (match.kind) clean.replace(match.begin, match.size, "[redacted]");
+  }
+  found_.resize(before);
+  Redaction r{kind, std::move(clean)};
   if (std::find(found_.begin(), found_.end(), r) == found_.end()) found_.push_back(std::move(r));
 }
 
@@ -130,9 +188,13 @@ std::string Redactor::Shapes(std::string_view text, const std::string& place) {
   size_t copied = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     TokenMatch match = MatchToken(text, i);
+    if (!match.kind && options_.entropy) match = MatchRandom(text, i);
     if (!match.kind) continue;
     std::string found(text.substr(match.begin, match.size));
-    if (std::count(options_.allow.begin(), options_.allow.end(), found)) continue;
+    if (Allowed(found)) continue;
+    // Its lines may turn up alone in a patch; what is random may stand elsewhere without quotes.
+    bool random = std::string_view(match.kind) == "random-text";
+    if (random || found.find('\n') != std::string::npos) Learn(found, match.kind);
     out.append(text, copied, match.begin - copied);
     out += Mark(match.kind);
     copied = match.begin + match.size;
@@ -144,19 +206,31 @@ std::string Redactor::Shapes(std::string_view text, const std::string& place) {
 }
 
 std::string Redactor::Patterns(std::string text, const std::string& place) {
-  // std::regex recurses once a character: long lines are cut into pieces that it can take.
-  constexpr size_t kPiece = 4096;
-  for (const std::string& pattern : options_.patterns) {
-    std::regex regex(pattern);
+  // std::regex recurses once a character: it sees one line, and of a long line a window; a match
+  // counts when it begins in the window's first three quarters, so that none is cut in two.
+  constexpr size_t kWindow = 4096, kStep = 3072;
+  for (const std::regex& expression : expressions_->all) {
     std::string out;
     for (size_t at = 0; at < text.size();) {
-      size_t end = text.find('\n', at);
-      end = std::min(end == std::string::npos ? text.size() : end + 1, at + kPiece);
-      std::string piece = text.substr(at, end - at);
-      std::string mended = std::regex_replace(piece, regex, Mark("pattern"));
-      if (mended != piece) Note("pattern", place);
-      out += mended;
-      at = end;
+      size_t line = std::min(text.find('\n', at), text.size() - 1) + 1;
+      bool rest = line - at <= kWindow;
+      size_t end = rest ? line : at + kWindow, step = rest ? line : at + kStep;
+      std::cmatch match;
+      auto flags = at > 0 && text[at - 1] != '\n' ? std::regex_constants::match_prev_avail
+                                                  : std::regex_constants::match_default;
+      bool found = std::regex_search(std::as_const(text).data() + at,
+                                     std::as_const(text).data() + end, match, expression, flags);
+      size_t begin = found ? at + static_cast<size_t>(match.position(0)) : step;
+      if (!found || match.length(0) == 0 || begin >= step) {
+        out.append(text, at, step - at);
+        at = step;
+        continue;
+      }
+      std::string secret = match.str(0);
+      out.append(text, at, begin - at);
+      out += Allowed(secret) ? secret : Mark("pattern");
+      if (!Allowed(secret)) Note("pattern", place);
+      at = begin + secret.size();
     }
     text = std::move(out);
   }
@@ -170,8 +244,7 @@ std::string Redactor::Text(std::string_view text, const std::string& place) {
 
 std::string Redactor::Secret(const std::string& value, const std::string& kind,
                              const std::string& place) {
-  bool allowed = std::count(options_.allow.begin(), options_.allow.end(), value) > 0;
-  if (!options_.enable || value.empty() || allowed) return value;
+  if (!options_.enable || value.empty() || Allowed(value)) return value;
   if (value.rfind("[redacted:", 0) == 0) return value;
   Note(kind, place);
   return Mark(kind);
@@ -190,6 +263,11 @@ std::vector<std::string> Redactor::Argv(const std::vector<std::string>& argv) {
     } else if (secret && name.rfind("-", 0) == 0 && i + 1 < argv.size() &&
                argv[i + 1].rfind("-", 0) != 0) {
       Note("argument-secret", "argv " + name);
+      out.push_back(argv[i++]);
+      out.push_back(Mark("argument-secret"));
+    } else if ((argv[i] == "-u" || argv[i] == "--user") && i + 1 < argv.size() &&
+               argv[i + 1].find(':') != std::string::npos) {  // curl
+      Note("argument-secret", "argv " + argv[i]);
       out.push_back(argv[i++]);
       out.push_back(Mark("argument-secret"));
     } else {

@@ -1,27 +1,14 @@
 #include "src/snapshot/token_shapes.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
-
-#include "exp/snapshot/redact.h"
 
 namespace xp::snapshot {
 namespace {
 
 bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-bool IsTokenChar(char c) { return IsWord(c) || c == '-'; }
-bool IsSecretChar(char c) {
-  return IsTokenChar(c) || c == '.' || c == '/' || c == '+' || c == '=' || c == '~' || c == '!' ||
-         c == '@' || c == '#' || c == '$' || c == '%' || c == '^' || c == '*';
-}
-
-template <class Accept>
-size_t Run(std::string_view text, size_t from, Accept accept) {
-  size_t end = from;
-  while (end < text.size() && accept(text[end])) ++end;
-  return end - from;
-}
 
 // Fixed beginnings, from the issuers' documentation on secret scanning.
 struct Prefix {
@@ -58,6 +45,33 @@ constexpr std::array kPrefixes = {
     Prefix{"dop_v1_", 40, "digitalocean-token"},
     Prefix{"SG.", 40, "sendgrid-key"},
     Prefix{"wandb_v1_", 40, "wandb-key"},
+    Prefix{"glptt-", 20, "gitlab-token"},
+    Prefix{"glcbt-", 20, "gitlab-token"},
+    Prefix{"ABIA", 16, "aws-access-key"},
+    Prefix{"ACCA", 16, "aws-access-key"},
+    Prefix{"api_org_", 30, "huggingface-token"},
+    Prefix{"sk_test_", 16, "stripe-key"},
+    Prefix{"rk_test_", 16, "stripe-key"},
+    Prefix{"whsec_", 24, "stripe-key"},
+    Prefix{"xoxe", 16, "slack-token"},
+    Prefix{"hvs.", 20, "vault-token"},
+    Prefix{"hvb.", 20, "vault-token"},
+    Prefix{"shpat_", 24, "shopify-token"},
+    Prefix{"r8_", 30, "replicate-token"},
+    Prefix{"gsk_", 30, "api-key"},
+    Prefix{"xai-", 40, "api-key"},
+    Prefix{"nvapi-", 40, "nvidia-api-key"},
+    Prefix{"tskey-", 20, "tailscale-key"},
+    Prefix{"AGE-SECRET-KEY-1", 40, "private-key"},
+    Prefix{"PMAK-", 24, "postman-key"},
+    Prefix{"figd_", 30, "figma-token"},
+    Prefix{"ntn_", 30, "notion-token"},
+    Prefix{"lin_api_", 30, "linear-key"},
+    Prefix{"sntrys_", 30, "sentry-token"},
+    Prefix{"rubygems_", 40, "rubygems-key"},
+    Prefix{"hooks.slack.com/services/", 20, "webhook"},
+    Prefix{"discord.com/api/webhooks/", 20, "webhook"},
+    Prefix{"discordapp.com/api/webhooks/", 20, "webhook"},
 };
 
 bool HasDigitAndLetter(std::string_view text) {
@@ -82,8 +96,10 @@ double Entropy(std::string_view text) {
 
 TokenMatch MatchPrefix(std::string_view text, size_t at) {
   for (const Prefix& p : kPrefixes) {
-    if (text.substr(at, p.text.size()) != p.text) continue;
-    size_t n = Run(text, at + p.text.size(), [](char c) { return IsTokenChar(c) || c == '.'; });
+    if (text[at] != p.text[0] || text.substr(at, p.text.size()) != p.text) continue;
+    bool path = p.text.back() == '/';
+    size_t n = RunLength(text, at + p.text.size(),
+                         [&](char c) { return IsTokenChar(c) || c == '.' || (path && c == '/'); });
     std::string_view rest = text.substr(at + p.text.size(), n);
     // "sk-" begins words too ("sk-learn-contrib-..."): what follows must look random.
     if (n >= p.at_least && (HasDigitAndLetter(rest) || Entropy(rest) > 3.5)) {
@@ -98,7 +114,7 @@ TokenMatch MatchJwt(std::string_view text, size_t at) {
   if (text.substr(at, 3) != "eyJ") return {};
   size_t end = at;
   for (int part = 0; part < 3; ++part) {
-    size_t n = Run(text, end, IsTokenChar);
+    size_t n = RunLength(text, end, IsTokenChar);
     if (n < 8) return {};
     end += n;
     if (part < 2 && (end >= text.size() || text[end++] != '.')) return {};
@@ -117,73 +133,121 @@ TokenMatch MatchPrivateKey(std::string_view text, size_t at) {
   return {at, end - at, "private-key"};
 }
 
-// user:password@ or token@ behind "://".
+// user:password@ or token@ behind "://". A password may hold an '@' itself: the last one counts.
 TokenMatch MatchUrl(std::string_view text, size_t at) {
   if (text.substr(at, 3) != "://") return {};
   size_t begin = at + 3;
   auto inside = [](char c) {
-    return std::isgraph(static_cast<unsigned char>(c)) && c != '/' && c != '@' && c != '"' &&
-           c != '\'' && c != '<' && c != '>' && c != '?' && c != '#';
+    return std::isgraph(static_cast<unsigned char>(c)) && c != '/' && c != '"' && c != '\'' &&
+           c != '<' && c != '>' && c != '?' && c != '#';
   };
-  size_t n = Run(text, begin, inside);
-  if (n == 0 || begin + n >= text.size() || text[begin + n] != '@') return {};
-  std::string_view user = text.substr(begin, n);
-  if (user == "git" || user.substr(0, 3) == "***") return {};
+  std::string_view authority = text.substr(begin, RunLength(text, begin, inside));
+  size_t n = authority.rfind('@');
+  if (n == std::string_view::npos || n == 0) return {};
+  std::string_view user = authority.substr(0, n);
+  // A name alone is how ssh says who asks; in http it is a token.
+  bool name = user.find(':') == std::string_view::npos;
+  bool ssh = at >= 3 && (text.substr(at - 3, 3) == "ssh" || text.substr(at - 3, 3) == "ftp");
+  if (user == "git" || (name && ssh) || user.substr(0, 3) == "***") return {};
+  if (user.substr(0, 10) == "[redacted:") return {};
   return {begin, n, "url-credentials"};
 }
 
-// Plain code such as `token = next_token()` must stay; a literal that looks random must not.
-bool LooksSecret(std::string_view value) {
-  if (value.size() < 12 || value.substr(0, 10) == "[redacted:") return false;
-  return HasDigitAndLetter(value) && Entropy(value) >= 3.0;
+// "?access_token=..." and "&X-Amz-Signature=..." of a URL.
+TokenMatch MatchParameter(std::string_view text, size_t at) {
+  static constexpr std::array<std::string_view, 12> kNames = {
+      "access_token", "token",           "key",    "api_key", "apikey",   "sig",
+      "signature",    "x-amz-signature", "secret", "auth",    "password", "x-amz-security-token"};
+  size_t length = RunLength(text, at + 1, IsTokenChar);
+  if (length < 3 || length > 24) return {};
+  std::string name(text.substr(at + 1, length));
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  size_t begin = at + 1 + length;
+  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) return {};
+  if (begin >= text.size() || text[begin] != '=') return {};
+  ++begin;
+  size_t n = RunLength(text, begin, [](char c) {
+    return IsTokenChar(c) || c == '.' || c == '~' || c == '%' || c == '+' || c == '/' || c == '=';
+  });
+  std::string_view value = text.substr(begin, n);
+  if (n < 8 || !HasDigitAndLetter(value)) return {};
+  return {begin, n, "url-parameter"};
 }
 
-// `name = value`, `name: "value"`, `"name": "value"` where the name says secret and the value looks
-// it.
-TokenMatch MatchNamed(std::string_view text, size_t at) {
-  size_t name = Run(text, at, IsTokenChar);
-  if (name < 3 || name > 64 || !Redactor::SecretName(text.substr(at, name))) return {};
-  size_t i = at + name;
-  auto skip = [&](std::string_view set) {
-    size_t from = i;
-    while (i < text.size() && set.find(text[i]) != std::string_view::npos) ++i;
-    return i > from;
-  };
-  skip("\"' \t]");
-  if (!skip(":=")) return {};
-  skip(" \t");
-  bool quoted = skip("\"'");
-  if (text.substr(i, 7) == "Bearer ") i += 7;
-  size_t n = Run(text, i, IsSecretChar);
-  std::string_view value = text.substr(i, n);
-  bool call = i + n < text.size() && (text[i + n] == '(' || text[i + n] == '[');
-  if (!LooksSecret(value) || (!quoted && call)) return {};
-  return {i, n, "named-secret"};
+// A bot's number and key, as Telegram gives them.
+TokenMatch MatchBot(std::string_view text, size_t at) {
+  size_t digits =
+      RunLength(text, at, [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; });
+  size_t colon = at + digits;
+  if (digits < 8 || digits > 10 || colon >= text.size() || text[colon] != ':') return {};
+  size_t n = RunLength(text, colon + 1, IsTokenChar);
+  if (n != 35 || Entropy(text.substr(colon + 1, n)) < 3.5) return {};
+  return {at, digits + 1 + n, "telegram-token"};
 }
 
 TokenMatch MatchBearer(std::string_view text, size_t at) {
   if (text.substr(at, 7) != "Bearer " && text.substr(at, 6) != "Basic ") return {};
   size_t begin = at + (text[at + 1] == 'e' ? 7 : 6);
-  size_t n = Run(text, begin, IsSecretChar);
+  size_t n = RunLength(text, begin, IsSecretChar);
   if (!LooksSecret(text.substr(begin, n))) return {};
   return {begin, n, "authorization"};
 }
 
 }  // namespace
 
+bool LooksSecret(std::string_view value) {
+  if (value.size() < 12 || value.substr(0, 10) == "[redacted:") return false;
+  return HasDigitAndLetter(value) && Entropy(value) >= 3.0;
+}
+
 TokenMatch MatchToken(std::string_view text, size_t at) {
   char c = text[at];
   if (c == ':') return MatchUrl(text, at);
-  if (c == '-') {
-    // A dash may also begin a name ("--token=..."): the name itself is met one byte later.
-    return MatchPrivateKey(text, at);
-  }
-  if (!std::isalpha(static_cast<unsigned char>(c)) && c != '_') return {};
+  if (c == '?' || c == '&') return MatchParameter(text, at);
+  // A dash may also begin a name ("--token=..."): the name itself is met one byte later.
+  if (c == '-') return MatchPrivateKey(text, at);
   if (at > 0 && IsWord(text[at - 1])) return {};  // inside a word
+  if (std::isdigit(static_cast<unsigned char>(c))) return MatchBot(text, at);
+  if (!std::isalpha(static_cast<unsigned char>(c)) && c != '_') return {};
   if (TokenMatch m = MatchPrefix(text, at); m.kind) return m;
   if (TokenMatch m = MatchJwt(text, at); m.kind) return m;
   if (TokenMatch m = MatchBearer(text, at); m.kind) return m;
   return MatchNamed(text, at);
+}
+
+TokenMatch MatchRandom(std::string_view text, size_t at) {
+  constexpr size_t kShortest = 24, kLongest = 128;
+  bool quoted = at > 0 && (text[at - 1] == '"' || text[at - 1] == '\'' || text[at - 1] == '`');
+  if (!quoted && at > 0) return {};
+  size_t n = RunLength(text, at, [](char c) { return IsTokenChar(c) || c == '+' || c == '/'; });
+  n += RunLength(text, at + n, [](char c) { return c == '='; });
+  bool closed = quoted ? at + n < text.size() && text[at + n] == text[at - 1] : n == text.size();
+  if (!closed || n < kShortest || n > kLongest) return {};
+  std::string_view token = text.substr(at, n);
+  if (token.substr(0, 3) == "sha" || token.substr(0, 3) == "md5") return {};  // a digest
+  // The longest piece without separators: names such as "R-101-FPN-X4d" aren't random.
+  std::string_view piece;
+  for (size_t i = 0; i < n; ++i) {
+    size_t m = RunLength(token, i,
+                         [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; });
+    if (m > piece.size()) piece = token.substr(i, m);
+    i += m;
+  }
+  std::array<int, 3> kinds{};
+  int changes = 0, before = -1;
+  for (char c : piece) {
+    unsigned char u = static_cast<unsigned char>(c);
+    int kind = std::isdigit(u) ? 0 : std::isupper(u) ? 1 : 2;
+    ++kinds[static_cast<size_t>(kind)];
+    changes += before >= 0 && kind != before;
+    before = kind;
+  }
+  // Random letters and digits change between the three kinds at 62 % of the places, words written
+  // in camel case at a third.
+  bool mixed = std::all_of(kinds.begin(), kinds.end(), [](int count) { return count >= 2; });
+  if (piece.size() < 20 || !mixed) return {};
+  if (changes < 0.42 * static_cast<double>(piece.size() - 1)) return {};
+  return {at, n, "random-text"};
 }
 
 }  // namespace xp::snapshot

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace xp::snapshot {
@@ -11,7 +12,37 @@ struct TokenMatch {
   const char* kind = nullptr;  // nullptr: nothing here
 };
 
-// Whether a credential starts at `at`.
+// Whether a credential starts at `at`: a known prefix, a JSON web token, a private key, a URL's
+// userinfo or parameter, a webhook, or a name that says secret with its value.
 TokenMatch MatchToken(std::string_view text, size_t at);
+
+// A text in quotes, or the whole text, that looks random: upper and lower case and digits in no
+// order, as keys of unknown issuers do and words, paths and digests don't.
+TokenMatch MatchRandom(std::string_view text, size_t at);
+
+// What a name says of its value.
+enum class NameKind {
+  kPlain,
+  kWeak,    // "token", "auth": secret where the value looks it
+  kStrong,  // "password", "api_key": secret whatever the value looks like
+};
+NameKind ClassifyName(std::string_view name);
+// `name = value`, `"name": "value"`, NAME=value, and netrc's `password value`, starting at `at`.
+TokenMatch MatchNamed(std::string_view text, size_t at);
+
+// true, None, numbers, marks, templates: no secret, whatever the name.
+bool IsPlaceholder(std::string_view value);
+// Twelve characters or more that look random, not like a word.
+bool LooksSecret(std::string_view value);
+
+// Pieces shared by the two files.
+bool IsTokenChar(char c);   // letters, digits, '_', '-'
+bool IsSecretChar(char c);  // these and what passwords hold besides
+template <class Accept>
+size_t RunLength(std::string_view text, size_t from, Accept accept) {
+  size_t end = from;
+  while (end < text.size() && accept(text[end])) ++end;
+  return end - from;
+}
 
 }  // namespace xp::snapshot

@@ -102,6 +102,14 @@ struct WriterOptions {
   // Called from the writer's thread when writing starts to fail ("disk full...") and when it works
   // again.
   std::function<void(const std::string&)> on_problem;
+  // Takes secrets out of every text before it is queued: names, texts of points and epochs,
+  // warnings, paths, the reason of the end. `key` is what the text stands under ("" for none).
+  // Called from any thread.
+  std::function<std::string(const std::string& text, const std::string& key,
+                            const std::string& place)>
+      clean;
+  // What was taken out so far (RunInfo::redactions_json); asked when `clean` changed something.
+  std::function<std::string()> redactions;
 };
 
 struct WriteReport {

@@ -1,0 +1,184 @@
+// Secrets that are known by the name they stand under.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+
+#include "src/snapshot/token_shapes.h"
+
+namespace xp::snapshot {
+namespace {
+
+bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool IsAlpha(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+bool IsUpper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
+
+// The words of a name, lower case, joined by '_': "WandbApiKey", "db.api-key" give
+// "_wandb_api_key_".
+std::string Words(std::string_view name) {
+  std::string out = "_";
+  char before = '_';
+  for (char c : name) {
+    if (IsUpper(c) && std::islower(static_cast<unsigned char>(before))) out += '_';
+    out += std::isalnum(static_cast<unsigned char>(c))
+               ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+               : '_';
+    before = c;
+  }
+  return out + "_";
+}
+
+template <size_t N>
+bool EndsInOneOf(const std::string& words, const std::array<std::string_view, N>& ends) {
+  return std::any_of(ends.begin(), ends.end(),
+                     [&](std::string_view end) { return words.ends_with(end); });
+}
+
+constexpr std::array<std::string_view, 21> kStrong = {
+    "_password_",      "_passwords_",   "_passwd_",      "_passphrase_",        "_pwd_",
+    "_secret_",        "_secrets_",     "_apikey_",      "_api_key_",           "_api_keys_",
+    "_access_key_",    "_secret_key_",  "_private_key_", "_account_key_",       "_client_secret_",
+    "_credential_",    "_credentials_", "_pgpassword_",  "_connection_string_", "_passcode_",
+    "_encryption_key_"};
+constexpr std::array<std::string_view, 8> kWeak = {
+    "_token_",   "_auth_",        "_authorization_", "_access_key_id_",
+    "_webhook_", "_webhook_url_", "_dsn_",           "_cookie_"};
+// What models call a token.
+constexpr std::array<std::string_view, 24> kModelTokens = {
+    "_pad_token_",   "_bos_token_",  "_eos_token_",      "_unk_token_",    "_mask_token_",
+    "_cls_token_",   "_sep_token_",  "_class_token_",    "_image_token_",  "_special_token_",
+    "_start_token_", "_end_token_",  "_stop_token_",     "_query_token_",  "_reg_token_",
+    "_dist_token_",  "_next_token_", "_prev_token_",     "_prompt_token_", "_new_token_",
+    "_first_token_", "_last_token_", "_register_token_", "_distill_token_"};
+
+// `value` under a strong name in quotes or in an environment file: anything but a template or a
+// word that only repeats the name.
+bool Plausible(std::string_view value) {
+  if (value.size() < 4 || std::string_view("$<{%").find(value[0]) != std::string_view::npos)
+    return false;
+  bool letters = std::all_of(value.begin(), value.end(), IsAlpha);
+  if (!letters) return !IsPlaceholder(value) || (value.size() >= 4 && IsDigit(value[0]));
+  std::string lower = Words(value);
+  bool repeats = lower.find("passw") != std::string::npos ||
+                 lower.find("secret") != std::string::npos ||
+                 lower.find("token") != std::string::npos;
+  return !IsPlaceholder(value) && (repeats ? value.size() >= 14 : value.size() >= 6);
+}
+
+bool AtLineEnd(std::string_view text, size_t i) {
+  while (i < text.size() && (text[i] == ' ' || text[i] == '\t' || text[i] == ';')) ++i;
+  return i >= text.size() || text[i] == '\n' || text[i] == '\r' || text[i] == '#';
+}
+
+// Where the value begins, behind the separator; npos where there is none.
+struct Separator {
+  size_t value = std::string_view::npos;
+  bool colon = false, spaced = false;
+};
+Separator FindSeparator(std::string_view text, size_t i) {
+  auto skip = [&](std::string_view set) {
+    size_t from = i;
+    while (i < text.size() && set.find(text[i]) != std::string_view::npos) ++i;
+    return i - from;
+  };
+  Separator out;
+  skip("\\\"'] ");
+  size_t sign = i;
+  if (skip(":=>") == 0 || i - sign > 2 || text[sign] == '>') return out;
+  if (text.substr(sign, i - sign) == "==") return out;  // a comparison
+  out.colon = text[i - 1] == ':';
+  out.spaced = skip(" \t") > 0;
+  // `password: str = "..."`: an annotation stands between.
+  size_t annotation = RunLength(text, i, [](char c) { return IsTokenChar(c) || c == '.'; });
+  size_t j = i + annotation;
+  while (j < text.size() && text[j] == ' ') ++j;
+  if (out.colon && annotation > 0 && j + 1 < text.size() && text[j] == '=' && text[j + 1] != '=') {
+    i = j + 1;
+    skip(" \t");
+    out.colon = false;
+  }
+  out.value = i;
+  return out;
+}
+
+TokenMatch InQuotes(std::string_view text, size_t i, NameKind kind, std::string_view name) {
+  char quote = text[i];
+  size_t begin = i + 1, end = begin;
+  while (end < text.size() && text[end] != quote && text[end] != '\n') {
+    end += text[end] == '\\' && end + 1 < text.size() ? 2 : 1;
+  }
+  end = std::min(end, text.size());
+  if (text.substr(begin, 7) == "Bearer ") begin += 7;
+  std::string_view value = text.substr(begin, end - begin);
+  bool phrase = name.find("phrase") != std::string_view::npos;
+  bool words = value.find_first_of(" \t\\") != std::string_view::npos && !phrase;
+  bool secret = (kind == NameKind::kStrong && Plausible(value) && !words) || LooksSecret(value);
+  if (!secret || value.size() > 4096 || value.find("[redacted:") != std::string_view::npos)
+    return {};
+  return {begin, value.size(), "named-secret"};
+}
+
+}  // namespace
+
+bool IsTokenChar(char c) { return IsAlpha(c) || IsDigit(c) || c == '_' || c == '-'; }
+bool IsSecretChar(char c) {
+  return IsTokenChar(c) || std::string_view("./+=~!@#$%^*").find(c) != std::string_view::npos;
+}
+
+bool IsPlaceholder(std::string_view value) {
+  static constexpr std::array<std::string_view, 9> kWords = {
+      "", "true", "false", "null", "None", "True", "False", "nil", "undefined"};
+  return std::find(kWords.begin(), kWords.end(), value) != kWords.end() ||
+         value.substr(0, 10) == "[redacted:" || std::all_of(value.begin(), value.end(), [](char c) {
+           return IsDigit(c) || c == '.' || c == '-';
+         });
+}
+
+NameKind ClassifyName(std::string_view name) {
+  std::string words = Words(name);
+  if (EndsInOneOf(words, kStrong)) return NameKind::kStrong;
+  if (EndsInOneOf(words, kModelTokens)) return NameKind::kPlain;
+  return EndsInOneOf(words, kWeak) ? NameKind::kWeak : NameKind::kPlain;
+}
+
+TokenMatch MatchNamed(std::string_view text, size_t at) {
+  size_t length = RunLength(text, at, IsTokenChar);
+  if (length < 3 || length > 64) return {};
+  std::string_view name = text.substr(at, length);
+  NameKind kind = ClassifyName(name);
+  if (kind == NameKind::kPlain) return {};
+  // netrc: `machine HOST login NAME password VALUE`.
+  size_t i = at + length;
+  if (name == "password" && i < text.size() && std::isspace(static_cast<unsigned char>(text[i]))) {
+    std::string_view before = text.substr(at > 200 ? at - 200 : 0, std::min<size_t>(at, 200));
+    size_t begin = text.find_first_not_of(" \t\r\n", i);
+    bool netrc = before.find("login ") != std::string_view::npos;
+    if (netrc && begin != std::string_view::npos) {
+      size_t n = RunLength(text, begin,
+                           [](char c) { return std::isgraph(static_cast<unsigned char>(c)) != 0; });
+      return {begin, n, "named-secret"};
+    }
+  }
+  Separator separator = FindSeparator(text, i);
+  if (separator.value >= text.size()) return {};
+  i = separator.value;
+  if (text[i] == '"' || text[i] == '\'' || text[i] == '`') return InQuotes(text, i, kind, name);
+  if (text.substr(i, 7) == "Bearer ") i += 7;
+  size_t n = RunLength(text, i, IsSecretChar);
+  std::string_view value = text.substr(i, n);
+  bool call = i + n < text.size() && (text[i + n] == '(' || text[i + n] == '[');
+  if (call || value.find("[redacted:") != std::string_view::npos) return {};
+  bool whole = AtLineEnd(text, i + n);
+  bool digit = std::any_of(value.begin(), value.end(), IsDigit);
+  bool capitals = std::none_of(name.begin(), name.end(),
+                               [](char c) { return std::islower(static_cast<unsigned char>(c)); });
+  // Code such as `password = args.password` must stay; lines of an environment or a YAML file go.
+  bool environment = !separator.colon && !separator.spaced && whole && (capitals || digit);
+  bool yaml = separator.colon && separator.spaced && whole && digit;
+  bool secret = (kind == NameKind::kStrong && (environment || yaml) && Plausible(value)) ||
+                LooksSecret(value);
+  if (!secret) return {};
+  return {i, n, "named-secret"};
+}
+
+}  // namespace xp::snapshot

@@ -1,14 +1,19 @@
-// `exp diff`: what differs between runs.
+// `exp diff`: what differs between runs, or between a run and now.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
+#include "exp/config/canonical.h"
 #include "exp/record/diff.h"
 #include "src/cli/command.h"
+#include "src/cli/launch.h"
 #include "src/cli/run_json.h"
 #include "src/cli/table.h"
+
+namespace fs = std::filesystem;
 
 namespace xp::cli {
 namespace {
@@ -19,7 +24,7 @@ struct Options {
   std::string store;
   std::vector<std::string> runs;
   std::string section;
-  bool as_json = false, all = false;
+  bool as_json = false, all = false, patch = false;
 };
 
 std::string Head(const record::Run& r) { return r.id.substr(0, 8) + " " + r.name; }
@@ -47,18 +52,45 @@ void PrintSection(const std::vector<record::Difference>& rows, const std::vector
   fmt::print("\n");
 }
 
-void Run(const Options& options) {
-  if (options.runs.size() < 2) {
-    throw UsageError(
-        {.what = "diff needs two runs or more", .next = "exp diff A B; `exp ls` lists runs"});
+// The run's code, machine and data as they are now.
+record::Run Now(const record::Store& store, const record::Run& run, const Context& context) {
+  if (run.config_json.empty()) {
+    throw UsageError({.what = "run " + run.id +
+                              " was recorded without a config: what belongs to it "
+                              "can't be looked at now",
+                      .next = "name a second run"});
   }
+  Launch launch;
+  launch.store = store.folder();
+  launch.config.root = config::FromJson(run.config_json, "record of " + run.id);
+  launch.argv = context.argv;
+  launch.threads = run.threads;
+  launch.work_dir = run.work_dir;  // its checkpoints are no code
+  std::error_code error;
+  if (!run.cwd.empty() && fs::is_directory(run.cwd, error)) fs::current_path(run.cwd, error);
+  return DescribeNow(launch, run);
+}
+
+void Run(const Options& options, const Context& context) {
   record::Store store = record::OpenFoundStore(options.store);
   std::vector<record::Run> runs;
-  for (const std::string& r : options.runs)
+  for (const std::string& r : options.runs) {
     runs.push_back(record::LoadRun(store, record::ResolveRun(store, r)));
+    record::LoadImageLists(store, runs.back());
+  }
+  bool now = runs.size() == 1;
+  if (now) runs.push_back(Now(store, runs[0], context));
+  if (options.patch) {
+    if (runs.size() != 2) throw UsageError({.what = "--patch compares two runs"});
+    snapshot::CodeComparison c = record::CompareFiles(store, runs[0], runs[1], true);
+    for (const snapshot::CodeChange& change : c.changes) fmt::print("{}", change.patch);
+    if (!c.note.empty()) fmt::print(stderr, "note: {}\n", c.note);
+    return;
+  }
   std::vector<record::Difference> differences = record::DiffRuns(store, runs);
   std::erase_if(differences, [&](const record::Difference& d) {
-    return !options.section.empty() && d.section != options.section;
+    return (!options.section.empty() && d.section != options.section) ||
+           (now && d.section == "metrics");
   });
   if (options.as_json) {
     json list = json::array();
@@ -86,20 +118,24 @@ void Run(const Options& options) {
 
 }  // namespace
 
-void AddDiffCommand(CLI::App& app, Context&) {
+void AddDiffCommand(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("diff", "what differs between two or more runs, and only that");
-  command->add_option("runs", options->runs, "two or more runs")->required();
+      app.add_subcommand("diff", "what differs between runs, or since a run, and only that");
+  command
+      ->add_option("runs", options->runs,
+                   "two or more runs; one: its code, machine and data as they are now")
+      ->required();
   command->add_option("--store", options->store, "folder of the store");
   command
       ->add_option("--section", options->section,
                    "only config, code, data, environment, machine or metrics")
       ->check(CLI::IsMember({"config", "code", "data", "environment", "metrics"}));
+  command->add_flag("--patch", options->patch, "the code's differences, as a unified diff");
   command->add_flag("--all", options->all, "every line of a long section");
   command->add_flag("--json", options->as_json, "for programs; docs/record.md lists the keys");
-  command->footer("Example: exp diff @~1 @");
-  command->callback([options] { Run(*options); });
+  command->footer("Example: exp diff @~1 @\n         exp diff @ --patch");
+  command->callback([options, &context] { Run(*options, context); });
 }
 
 }  // namespace xp::cli

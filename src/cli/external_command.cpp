@@ -44,14 +44,16 @@ Child Describe(const ExternalOptions& o, const fs::path& config, const fs::path&
     text = Replace(std::move(text), "{config}", config.string());
     text = Replace(std::move(text), "{work_dir}", o.work_dir.string());
     text = Replace(std::move(text), "{seed}", std::to_string(o.seed));
+    text = Replace(std::move(text), "{resume}", o.resume.string());
     child.arguments.push_back(Replace(std::move(text), "{run}", o.run_id));
   }
-  std::array<std::pair<const char*, std::string>, 5> ours = {
+  std::array<std::pair<const char*, std::string>, 6> ours = {
       {{"EXP_CONFIG=", config.string()},
        {"EXP_METRICS=", metrics.string()},
        {"EXP_WORK_DIR=", o.work_dir.string()},
        {"EXP_SEED=", std::to_string(o.seed)},
-       {"EXP_RUN=", o.run_id}}};
+       {"EXP_RUN=", o.run_id},
+       {"EXP_RESUME=", o.resume.string()}}};
   for (char** v = environ; v && *v; ++v) {
     std::string text = *v;
     bool replaced = std::any_of(ours.begin(), ours.end(),
@@ -149,6 +151,7 @@ ExternalResult RunExternal(const ExternalOptions& options, record::RunWriter& wr
   fs::file_time_type since = fs::last_write_time(metrics_path);
   Child child = Describe(options, config, metrics_path);
   MetricsFile metrics(metrics_path, options.work_dir, writer);
+  metrics.add_to_epoch = options.add_to_epoch;
   pid_t pid = Start(child);
   int status = 0;
   bool told = false;

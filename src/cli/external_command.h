@@ -1,12 +1,14 @@
 // Another program trains, we record: `exp run CONFIG -- COMMAND ARGS...`.
 //
-// In the arguments {config}, {work_dir}, {seed} and {run} are replaced. The environment names the
-// same: EXP_CONFIG, EXP_WORK_DIR, EXP_SEED, EXP_RUN, and EXP_METRICS, a file to which the program
-// appends JSON lines (docs/record.md, "Any trainer").
+// In the arguments {config}, {work_dir}, {seed}, {run} and {resume} (the checkpoint to go on from,
+// or nothing) are replaced. The environment names the same: EXP_CONFIG, EXP_WORK_DIR, EXP_SEED,
+// EXP_RUN, EXP_RESUME, and EXP_METRICS, a file to which the program appends JSON lines
+// (docs/record.md, "Any trainer").
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,8 @@ struct ExternalOptions {
   std::filesystem::path work_dir;
   std::string run_id;
   uint64_t seed = 0;
+  std::filesystem::path resume;  // empty: from the start
+  std::function<void(record::EpochRow&)> add_to_epoch;
 };
 
 struct ExternalResult {

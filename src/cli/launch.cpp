@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
 #include "exp/base/error.h"
+#include "exp/base/hash.h"
 #include "exp/config/canonical.h"
 #include "exp/record/reader.h"
 #include "exp/record/store.h"
@@ -231,7 +233,9 @@ std::unique_ptr<record::RunWriter> Open(const Launch& launch, const Prepared& p)
                            .step = launch.resume_step,
                            .checkpoint_hash = launch.resume_hash,
                            .environment_json = p.info.environment_json,
-                           .code_json = p.info.code_json};
+                           .code_json = p.info.code_json,
+                           .objects = p.info.objects,
+                           .redactions_json = p.info.redactions_json};
   return record::RunWriter::Resume(launch.store, launch.resume_run, from, options);
 }
 
@@ -243,13 +247,15 @@ snapshot::GpuSamplerOptions SamplerOptions(double interval, record::RunWriter& w
                             const std::string& message) { writer.Warning(code, message); }};
 }
 
+void AddStatistics(snapshot::GpuSampler& gpu, record::EpochRow& row) {
+  for (const auto& [name, value] : gpu.TakeStatistics()) row.gpu.emplace_back(name, value);
+}
+
 void TrainHere(const Launch& launch, const Prepared& p, record::RunWriter& writer,
                LaunchResult& result) {
   RecordingObserver recorder(writer);
   snapshot::GpuSampler gpu(SamplerOptions(p.options.gpu_interval, writer));
-  recorder.add_to_epoch = [&](record::EpochRow& row) {
-    for (const auto& [name, value] : gpu.TakeStatistics()) row.gpu.emplace_back(name, value);
-  };
+  recorder.add_to_epoch = [&](record::EpochRow& row) { AddStatistics(gpu, row); };
   const config::Node* interval = launch.config.root.At("log_config.interval");
   Progress progress(
       {.terminal = Terminal(),
@@ -332,15 +338,21 @@ LaunchResult Execute(const Launch& launch) {
       TrainHere(launch, p, *writer, result);
     } else {
       snapshot::GpuSampler gpu(SamplerOptions(p.options.gpu_interval, *writer));
-      ExternalResult external = RunExternal({.command = launch.command,
-                                             .config = launch.config.root,
-                                             .work_dir = p.work_dir,
-                                             .run_id = result.run_id,
-                                             .seed = launch.seed},
-                                            *writer);
+      ExternalResult external =
+          RunExternal({.command = launch.command,
+                       .config = launch.config.root,
+                       .work_dir = p.work_dir,
+                       .run_id = result.run_id,
+                       .seed = launch.seed,
+                       .resume = launch.resume_checkpoint,
+                       .add_to_epoch = [&](record::EpochRow& row) { AddStatistics(gpu, row); }},
+                      *writer);
       result.state = external.state;
       result.reason = external.reason;
     }
+  } catch (const std::bad_alloc&) {
+    End(*writer, train::EndState::kFailed, "out of memory");
+    throw JobError({.what = "out of memory", .next = "a smaller batch, or a limit that is higher"});
   } catch (const std::exception& e) {
     End(*writer, train::EndState::kFailed, e.what());
     throw;
@@ -384,6 +396,27 @@ std::vector<std::string> RecordedPlans(const record::Run& run) {
     if (plan.is_string()) plans.push_back(plan.get<std::string>());
   }
   return plans;
+}
+
+record::Run DescribeNow(const Launch& launch, const record::Run& like) {
+  Prepared p = Prepare(launch);
+  record::Run now;
+  now.id = now.name = "now";
+  now.config = like.config;
+  now.config_hash = like.config_hash;
+  now.seed = like.seed;
+  now.environment_json = p.info.environment_json;
+  now.code_json = p.info.code_json;
+  for (record::StoredObject& o : p.info.objects) {
+    std::string hash = HashBytes(o.bytes).Hex();
+    now.objects.emplace(hash, std::move(o.bytes));
+  }
+  for (record::DatasetRow& d :
+       Fingerprints(launch.config.root, p.options, launch.store, p.secrets->redactor)) {
+    record::DatasetRecord& row = now.datasets.emplace_back();
+    static_cast<record::DatasetRow&>(row) = std::move(d);
+  }
+  return now;
 }
 
 void Describe(const Launch& launch) {

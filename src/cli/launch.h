@@ -62,6 +62,10 @@ config::Node CleanConfig(const Launch& launch);
 // The plans that the last attempt of a run used on its device; empty where none were recorded.
 std::vector<std::string> RecordedPlans(const record::Run& run);
 
+// Code, machine and data as a run of this launch would record them now, beside the config and the
+// seed of `like`: to be compared with it.
+record::Run DescribeNow(const Launch& launch, const record::Run& like);
+
 // What would be recorded, for --dry-run.
 void Describe(const Launch& launch);
 

@@ -38,15 +38,16 @@ class Printer {
     };
     std::map<std::pair<int, int64_t>, Row> rows;
     for (const std::string& name : Names()) {
+      // Following, superseded points stay: only then do those seen keep their places.
       std::vector<record::CurvePoint> points =
-          record::LoadCurve(store_, run_, name, options_.all || options_.follow);
-      for (size_t i = seen_[name]; i < points.size(); ++i) {
-        Row& row = rows[{points[i].attempt, points[i].step}];
-        row.step = points[i].step;
-        row.attempt = points[i].attempt;
-        row.values.emplace_back(name, points[i].value);
+          record::LoadCurve(store_, run_, name, options_.all || options_.follow, seen_[name]);
+      for (const record::CurvePoint& p : points) {
+        Row& row = rows[{p.attempt, p.step}];
+        row.step = p.step;
+        row.attempt = p.attempt;
+        row.values.emplace_back(name, p.value);
       }
-      seen_[name] = points.size();
+      seen_[name] += static_cast<int64_t>(points.size());
     }
     size_t skip = first_ && options_.tail >= 0 && rows.size() > static_cast<size_t>(options_.tail)
                       ? rows.size() - static_cast<size_t>(options_.tail)
@@ -96,7 +97,7 @@ class Printer {
   const record::Store& store_;
   const Options& options_;
   int64_t run_;
-  std::map<std::string, size_t> seen_;
+  std::map<std::string, int64_t> seen_;
   int last_epoch_ = -1;
   bool first_ = true;
 };

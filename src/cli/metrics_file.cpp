@@ -128,12 +128,14 @@ void MetricsFile::Epoch(const json& object) {
     else
       Flatten(key, value, row.metrics);
   }
+  if (add_to_epoch) add_to_epoch(row);
   writer_.Epoch(std::move(row));
 }
 
 void MetricsFile::Line(const std::string& line) {
   ++line_;
   if (line.find_first_not_of(" \t\r") == std::string::npos) return;
+  if (record::JsonDepth(line) > record::kDeepestJson) return Bad("nested too deeply");
   json object = json::parse(QuoteSpecialNumbers(line), nullptr, false);
   if (!object.is_object()) return Bad(fmt::format("not a JSON object ({} bytes)", line.size()));
   bool has_epoch = object.contains("epoch"), has_step = object.contains("step");

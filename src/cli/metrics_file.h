@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -15,6 +16,9 @@ class MetricsFile {
   // Relative checkpoint paths are below `work_dir`.
   MetricsFile(std::filesystem::path file, std::filesystem::path work_dir, record::RunWriter& writer)
       : file_(std::move(file)), work_dir_(std::move(work_dir)), writer_(writer) {}
+
+  // Adds to an epoch what the program doesn't know: the GPU's numbers.
+  std::function<void(record::EpochRow&)> add_to_epoch;
 
   // Takes the whole lines that were added since the last call; with `last`, an unfinished one too.
   // A line that can't be used becomes a recorded warning.

@@ -51,6 +51,13 @@ Launch FromRecord(const record::Run& run, const Options& options, const fs::path
       throw JobError({.what = "the record of " + run.id + " holds no command"});
     }
     launch.command.assign(dashes + 1, run.command.end());
+    for (const std::string& argument : launch.command) {
+      if (argument.find("[redacted:") == std::string::npos) continue;
+      fmt::print(stderr,
+                 "note: the recorded command line holds a mark where a secret was; it is passed on "
+                 "as it is: {}\n",
+                 argument);
+    }
   }
   launch.device = options.device.empty() ? DeviceOf(run) : options.device;
   if (!run.seed.empty()) launch.seed = std::stoull(run.seed);
@@ -91,9 +98,9 @@ void PrintVerdict(const record::Verdict& v) {
   for (const record::VerdictRow& r : v.rows)
     rows.push_back({r.what, kNames[static_cast<int>(r.sameness)], r.detail});
   for (const record::EpochVerdict& e : v.epochs) {
-    rows.push_back({fmt::format("epoch {}", e.epoch + 1), e.same ? "same" : "differs",
-                    e.same ? "weights, optimizer state, losses and metrics"
-                           : fmt::format("{}: {} -> {}", e.quantity, e.before, e.after)});
+    rows.push_back(
+        {fmt::format("epoch {}", e.epoch + 1), e.same ? "same" : "differs",
+         e.same ? e.compared : fmt::format("{}: {} -> {}", e.quantity, e.before, e.after)});
   }
   if (v.steps_compared > 0) {
     rows.push_back({"steps", v.step ? "differ" : "same",
@@ -141,9 +148,13 @@ void Run(const Options& options, Context& context) {
   record::Store store = record::Store::Open(folder);
   int64_t first_seq = record::ResolveRun(store, first.id),
           second_seq = record::ResolveRun(store, result.run_id);
-  record::Verdict verdict = record::CompareRuns(
-      record::LoadRun(store, first_seq), record::LoadRun(store, second_seq),
-      record::LoadCurves(store, first_seq), record::LoadCurves(store, second_seq), options.epochs);
+  first = record::LoadRun(store, first_seq);
+  record::Run second = record::LoadRun(store, second_seq);
+  record::LoadImageLists(store, first);
+  record::LoadImageLists(store, second);
+  record::Verdict verdict =
+      record::CompareRuns(first, second, record::LoadCurves(store, first_seq),
+                          record::LoadCurves(store, second_seq), options.epochs);
   record::SaveVerdict(store, result.run_id, verdict);
   options.as_json ? fmt::print("{}\n", record::ToJson(verdict)) : PrintVerdict(verdict);
   context.exit_code = !verdict.comparable ? 1

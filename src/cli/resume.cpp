@@ -37,10 +37,21 @@ const record::CheckpointRecord& Newest(const record::Run& run) {
                     .next = "start a new run; load_from takes weights from any file"});
 }
 
-// The newest run of this config that ended early; empty where there is none.
-std::string EndedEarly(const record::Store& store, const std::string& hash) {
-  for (const record::RunLine& r : record::ListRuns(store, {})) {
-    if (r.config_hash == hash && r.state != "running" && r.state != "finished") return r.id;
+[[noreturn]] void Owned(const record::RunLine& run) {
+  throw UsageError({.what = fmt::format("run {} is owned by process {} on {}, which still runs",
+                                        run.id, run.pid, run.host),
+                    .next = "wait for it or stop it; `exp log --follow " + run.id + "` shows it"});
+}
+
+// The newest run of this config that ended early; empty where there is none, or no store. One that
+// still runs is somebody's: a second job must not quietly begin another.
+std::string EndedEarly(const fs::path& folder, const std::string& hash) {
+  std::error_code error;
+  if (!fs::exists(folder / "exp.db", error)) return "";
+  for (const record::RunLine& r : record::ListRuns(record::Store::Open(folder), {})) {
+    if (r.config_hash != hash) continue;
+    if (r.state == "running") Owned(r);
+    if (r.state != "finished") return r.id;
   }
   return "";
 }
@@ -83,10 +94,7 @@ void GoOn(const record::Run& run, const record::CheckpointRecord& from, Launch& 
 }
 
 void RefuseRunning(const record::Run& run) {
-  if (run.state != "running") return;
-  throw UsageError({.what = fmt::format("run {} is owned by process {} on {}, which still runs",
-                                        run.id, run.pid, run.host),
-                    .next = "wait for it or stop it; `exp log --follow " + run.id + "` shows it"});
+  if (run.state == "running") Owned(run);
 }
 
 struct Options {
@@ -136,15 +144,16 @@ void Run(const Options& options, Context& context) {
 }  // namespace
 
 void SetUpResume(const ResumeRequest& request, Launch& launch) {
-  record::Store store = record::Store::Open(launch.store);
   config::Node clean = CleanConfig(launch);
   std::string hash = config::Identity(clean).Hex();
   bool automatic = request.selector == "auto";
-  std::string selector = automatic ? EndedEarly(store, hash) : OfFolder(store, request.selector);
-  if (selector.empty()) {
+  std::string selector = request.selector;
+  if (automatic && (selector = EndedEarly(launch.store, hash)).empty()) {
     fmt::print("nothing to resume: no run of this config ended early; a new run begins\n");
     return;
   }
+  record::Store store = record::Store::Open(launch.store);
+  if (!automatic) selector = OfFolder(store, selector);
   record::Run run = record::LoadRun(store, record::ResolveRun(store, selector));
   RefuseRunning(run);
   if (!request.seed_given && !run.seed.empty()) launch.seed = std::stoull(run.seed);
@@ -152,6 +161,12 @@ void SetUpResume(const ResumeRequest& request, Launch& launch) {
   launch.plans = RecordedPlans(run);
   if (run.config_hash == hash) {
     if (!request.work_dir_given) launch.work_dir = run.work_dir;
+    if (automatic && run.checkpoints.empty()) {
+      fmt::print("run {} has no checkpoint to go on from: it begins again\n", run.id);
+      launch.resume_run = run.id;
+      launch.name = run.name;
+      return;
+    }
     return GoOn(run, Newest(run), launch);
   }
   std::vector<std::string> changes =

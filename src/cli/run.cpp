@@ -107,7 +107,7 @@ void AddRunCommand(CLI::App& app, Context& context) {
       ->required();
   command->add_option("command", options->command,
                       "behind --: another program that trains; {config}, "
-                      "{work_dir}, {seed} and {run} are replaced");
+                      "{work_dir}, {seed}, {run} and {resume} are replaced");
   command->add_option("--set", options->set, "KEY=VALUE changes, +KEY=VALUE adds, ~KEY deletes")
       ->allow_extra_args(false)
       ->type_name("K=V");

@@ -28,6 +28,7 @@ void ExportOne(const record::Store& store, int64_t seq, const Options& options) 
   if (options.format == "json") {
     nlohmann::json json = record::ExportJson(store, seq);
     json["run"] = RunToJson(run);
+    record::SealExport(json);
     std::string text = DumpJson(json);
     if (options.out.empty()) return fmt::print("{}\n", text);
     fs::path file = options.runs.size() > 1 ? out / (run.id + ".json") : out;
@@ -53,12 +54,7 @@ void Export(const Options& options) {
 }
 
 void Import(const Options& options) {
-  nlohmann::json json = nlohmann::json::parse(ReadFile(options.file), nullptr, false);
-  if (json.is_discarded()) {
-    throw UsageError({.what = "the file isn't JSON",
-                      .where = options.file,
-                      .expected = "what `exp export --format json` wrote"});
-  }
+  nlohmann::json json = record::ParseExport(ReadFile(options.file), options.file);
   fs::path found = record::FindStore(options.store, fs::current_path());
   record::Store store = record::Store::OpenOrCreate(
       found.empty() ? record::PlaceForNewStore(fs::current_path()) : found);

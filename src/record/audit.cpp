@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "exp/record/value.h"
 #include "src/record/sqlite.h"
 
 namespace xp::record {
@@ -32,6 +33,7 @@ std::map<std::string, std::string> SafetensorsMetadata(const std::filesystem::pa
   if (length > kLimit || length > size - 8) return out;
   std::string header(length, '\0');
   if (!in.read(header.data(), static_cast<std::streamsize>(length))) return out;
+  if (JsonDepth(header) > kDeepestJson) return out;
   nlohmann::json parsed = nlohmann::json::parse(header, nullptr, false);
   if (!parsed.is_object() || !parsed.contains("__metadata__")) return out;
   const nlohmann::json& metadata = parsed["__metadata__"];

@@ -180,10 +180,7 @@ void BatchWriter::WriteRest(const Batch& batch) {
     Statement s(db_, "UPDATE run SET device=?2 WHERE seq=?1");
     s.Bind(1, run_).Bind(2, ValidUtf8(batch.device)).Run();
   }
-  if (!batch.redactions.empty()) {
-    Statement s(db_, "UPDATE run SET redactions=?2 WHERE seq=?1");
-    s.Bind(1, run_).Bind(2, batch.redactions).Run();
-  }
+  if (!batch.redactions.empty()) MergeRedactions(db_, run_, batch.redactions);
   int64_t now = WallClockNs();
   Statement beat(db_, "UPDATE attempt SET heartbeat_ns=?2 WHERE id=?1");
   beat.Bind(1, attempt_).Bind(2, now).Run();

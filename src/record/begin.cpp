@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -130,6 +131,23 @@ std::string PutDocument(Database& db, const std::string& kind, const std::string
   return hash;
 }
 
+void MergeRedactions(Database& db, int64_t run, const std::string& redactions_json) {
+  Statement before(db, "SELECT redactions FROM run WHERE seq=?1");
+  if (!before.Bind(1, run).Step()) return;
+  json all = json::parse(before.Text(0), nullptr, false),
+       more = json::parse(redactions_json, nullptr, false);
+  if (!all.is_array()) all = json::array();
+  size_t known = all.size();
+  if (more.is_array()) {
+    for (const json& item : more) {
+      if (std::find(all.begin(), all.end(), item) == all.end()) all.push_back(item);
+    }
+  }
+  if (all.size() == known) return;
+  Statement s(db, "UPDATE run SET redactions=?2 WHERE seq=?1");
+  s.Bind(1, run).Bind(2, all.dump(-1, ' ', false, json::error_handler_t::replace)).Run();
+}
+
 Begun BeginRun(Database& db, const RunInfo& info) {
   Transaction t(db);
   Begun begun;
@@ -180,6 +198,10 @@ Begun BeginAttempt(Database& db, const std::string& run_id, const ResumePoint& f
   begun.attempt =
       InsertAttempt(db, begun.run, from, PutDocument(db, "environment", from.environment_json),
                     PutDocument(db, "code", from.code_json));
+  for (const StoredObject& o : from.objects) {
+    LinkObject(db, begun.run, PutObject(db, o.bytes), o.role);
+  }
+  MergeRedactions(db, begun.run, from.redactions_json);
   t.Commit();
   return begun;
 }

@@ -24,6 +24,9 @@ std::string PutObject(Database& db, std::string_view bytes);
 // Stores a JSON text once; gives its hash, empty for an empty text.
 std::string PutDocument(Database& db, const std::string& kind, const std::string& json);
 
+// Adds to a run what was removed for secrecy, each kind and place once.
+void MergeRedactions(Database& db, int64_t run, const std::string& redactions_json);
+
 int64_t WallClockNs();
 
 }  // namespace xp::record

@@ -67,7 +67,26 @@ std::string At(const json& value, const char* pointer) {
   return found.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-void DiffCode(const std::vector<Run>& runs, std::vector<Difference>& out) {
+// Files by name, for two runs.
+void DiffFiles(const Store& store, const Run& a, const Run& b, std::vector<Difference>& out) {
+  snapshot::CodeComparison c = CompareFiles(store, a, b, false);
+  using Kind = snapshot::CodeChange::Kind;
+  for (const snapshot::CodeChange& change : c.changes) {
+    std::string lines = change.added + change.removed > 0
+                            ? fmt::format("+{} -{} lines", change.added, change.removed)
+                            : "other content";
+    out.push_back(
+        {"code",
+         "file " + change.path,
+         {change.kind == Kind::kAdded ? "" : "there", change.kind == Kind::kRemoved ? "" : lines},
+         {},
+         4});
+  }
+  if (!c.note.empty()) out.push_back({"code", "not compared", {"", c.note}, {}, 1});
+}
+
+void DiffCode(const Store& store, const std::vector<Run>& runs, std::vector<Difference>& out) {
+  size_t before = out.size();
   struct Field {
     const char *name, *pointer;
     int weight;
@@ -86,6 +105,7 @@ void DiffCode(const std::vector<Run>& runs, std::vector<Difference>& out) {
     for (const json& code : codes) d.values.push_back(At(code, f.pointer));
     if (!AllEqual(d.values)) out.push_back(std::move(d));
   }
+  if (out.size() > before && runs.size() == 2) DiffFiles(store, runs[0], runs[1], out);
 }
 
 void DiffEnvironment(const std::vector<Run>& runs, std::vector<Difference>& out) {
@@ -104,21 +124,11 @@ void DiffEnvironment(const std::vector<Run>& runs, std::vector<Difference>& out)
   for (auto& [path, d] : rows) out.push_back(std::move(d));
 }
 
-std::string List(const Store& store, const DatasetRecord& d) {
-  if (d.image_list_object.empty()) return "";
-  try {
-    return LoadObject(store, d.image_list_object);
-  } catch (const Error&) {
-    return "";
-  }
-}
-
 // Names of images that differ, for two runs.
-void DiffImages(const Store& store, const DatasetRecord& a, const DatasetRecord& b,
-                std::vector<Difference>& out) {
-  std::string before = List(store, a), now = List(store, b);
-  if (before.empty() || now.empty()) return;
-  std::vector<snapshot::DatasetChange> changes = snapshot::CompareImageLists(before, now);
+void DiffImages(const DatasetRecord& a, const DatasetRecord& b, std::vector<Difference>& out) {
+  if (a.image_list.empty() || b.image_list.empty()) return;
+  std::vector<snapshot::DatasetChange> changes =
+      snapshot::CompareImageLists(a.image_list, b.image_list);
   size_t shown = std::min<size_t>(changes.size(), 20);
   for (size_t i = 0; i < shown; ++i) {
     using Kind = snapshot::DatasetChange::Kind;
@@ -140,7 +150,7 @@ void DiffImages(const Store& store, const DatasetRecord& a, const DatasetRecord&
   }
 }
 
-void DiffData(const Store& store, const std::vector<Run>& runs, std::vector<Difference>& out) {
+void DiffData(const std::vector<Run>& runs, std::vector<Difference>& out) {
   std::map<std::string, std::vector<const DatasetRecord*>> roles;
   for (size_t i = 0; i < runs.size(); ++i) {
     for (const DatasetRecord& d : runs[i].datasets) {
@@ -161,8 +171,7 @@ void DiffData(const Store& store, const std::vector<Run>& runs, std::vector<Diff
     compare("annotations", 9, [](D d) { return d.ann_file + " " + d.ann_hash.substr(0, 12); });
     compare("image count", 8, [](D d) { return std::to_string(d.images); });
     bool images = compare("images", 7, [](D d) { return d.fingerprint.substr(0, 12); });
-    if (images && runs.size() == 2 && sets[0] && sets[1])
-      DiffImages(store, *sets[0], *sets[1], out);
+    if (images && runs.size() == 2 && sets[0] && sets[1]) DiffImages(*sets[0], *sets[1], out);
   }
 }
 
@@ -195,6 +204,17 @@ void DiffMetrics(const std::vector<Run>& runs, std::vector<Difference>& out) {
 
 }  // namespace
 
+snapshot::CodeComparison CompareFiles(const Store& store, const Run& a, const Run& b,
+                                      bool patches) {
+  auto loader = [&](const Run& run) {
+    return [&](const std::string& hash) {
+      auto own = run.objects.find(hash);
+      return own != run.objects.end() ? own->second : LoadObject(store, hash);
+    };
+  };
+  return snapshot::CompareCode(a.code_json, loader(a), b.code_json, loader(b), patches);
+}
+
 std::vector<Difference> DiffRuns(const Store& store, const std::vector<Run>& runs) {
   std::vector<Difference> out;
   auto section = [&](auto add) {
@@ -204,8 +224,8 @@ std::vector<Difference> DiffRuns(const Store& store, const std::vector<Run>& run
                      [](const Difference& a, const Difference& b) { return a.weight > b.weight; });
   };
   section([&] { DiffConfig(runs, out); });
-  section([&] { DiffCode(runs, out); });
-  section([&] { DiffData(store, runs, out); });
+  section([&] { DiffCode(store, runs, out); });
+  section([&] { DiffData(runs, out); });
   section([&] { DiffEnvironment(runs, out); });
   section([&] { DiffMachines(store, runs, out); });
   section([&] { DiffMetrics(runs, out); });

@@ -17,6 +17,7 @@ struct Rule {
 // First match counts. Weights: 3 other kernels or other arithmetic; 2 perhaps; 1 speed; 0 a name.
 constexpr std::array kRules = {
     Rule{"program/path", 0},
+    Rule{"program/build_id", 2},
     Rule{"program", 3},
     Rule{"cpu/threads_used", 3},
     Rule{"cpu/flags", 3},

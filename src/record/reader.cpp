@@ -8,6 +8,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
+#include "src/record/documents.h"
 #include "src/record/sqlite.h"
 #include "src/record/state.h"
 
@@ -49,10 +50,16 @@ void LoadRow(const Database& db, int64_t seq, Run& run) {
   run.parent_id = s.Text(12);
   run.relation = s.Text(13);
   run.redactions_json = s.Text(14);
-  run.verdict_json = s.Text(15);
-  run.config_json = s.Text(16);
-  run.environment_json = s.Text(17);
-  run.code_json = s.Text(18);
+  if (UsableDocument("verdict", s.Text(15))) run.verdict_json = s.Text(15);
+  if (!UsableRedactions(run.redactions_json)) run.redactions_json = "[]";
+  // A document that isn't what it should be (`exp verify` says so) is as good as none.
+  auto usable = [&](const char* kind, int column) {
+    std::string text = s.Text(column);
+    return UsableDocument(kind, text) ? text : std::string();
+  };
+  run.config_json = usable("config", 16);
+  run.environment_json = usable("environment", 17);
+  run.code_json = usable("code", 18);
   RunStatus status = CurrentStatus(db, seq);
   run.state = status.state;
   run.reason = status.reason;
@@ -201,14 +208,14 @@ Run LoadRun(const Store& store, int64_t seq) {
 }
 
 std::vector<CurvePoint> LoadCurve(const Store& store, int64_t seq, const std::string& name,
-                                  bool all) {
+                                  bool all, int64_t skip) {
   Statement s(
       store.db(),
       "SELECT p.step,p.at_ms,l.number,p.value FROM live_series l JOIN point p ON p.series=l.id "
       "WHERE l.run=?1 AND l.name=?2 AND (?3 OR l.before IS NULL OR p.step<l.before) ORDER BY "
-      "l.number,p.n");
+      "l.number,p.n LIMIT -1 OFFSET ?4");
   std::vector<CurvePoint> out;
-  for (s.Bind(1, seq).Bind(2, name).Bind(3, all ? 1 : 0); s.Step();) {
+  for (s.Bind(1, seq).Bind(2, name).Bind(3, all ? 1 : 0).Bind(4, skip); s.Step();) {
     out.push_back({s.Int(0), s.Int(1), static_cast<int>(s.Int(2)), s.GetValue(3)});
   }
   return out;
@@ -221,6 +228,16 @@ std::vector<std::string> CurveNames(const Store& store, int64_t seq) {
   std::vector<std::string> out;
   for (s.Bind(1, seq); s.Step();) out.push_back(s.Text(0));
   return out;
+}
+
+void LoadImageLists(const Store& store, Run& run) {
+  for (DatasetRecord& d : run.datasets) {
+    if (!d.image_list.empty() || d.image_list_object.empty()) continue;
+    try {
+      d.image_list = LoadObject(store, d.image_list_object);
+    } catch (const Error&) {  // damaged or gone: then names can't be told
+    }
+  }
 }
 
 std::string LoadObject(const Store& store, const std::string& hash) {

@@ -72,6 +72,39 @@ std::unique_ptr<Database> OpenWritable(const fs::path& folder) {
   return db;
 }
 
+// As a URI, in which SQLite takes options; '?', '#' and '%' of the path are escaped.
+std::string ImmutableUri(const fs::path& file) {
+  std::string out = "file:";
+  for (char c : file.string()) {
+    if (c == '?' || c == '#' || c == '%') {
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "?immutable=1";
+}
+
+// A writer that was killed left its last batches in the log, which can't be read where it can't be
+// taken into the file: a copy of both can.
+std::unique_ptr<Database> OpenCopy(const fs::path& file) {
+  std::string place = (fs::temp_directory_path() / "exp-store-XXXXXX").string();
+  if (!::mkdtemp(place.data())) return nullptr;
+  fs::path copy = fs::path(place) / "exp.db";
+  std::error_code error, other;
+  fs::copy_file(file, copy, error);
+  fs::copy_file(file.string() + "-wal", copy.string() + "-wal", other);
+  std::unique_ptr<Database> db;
+  if (!error && !other) {
+    fs::permissions(copy, fs::perms::owner_read | fs::perms::owner_write, error);
+    fs::permissions(copy.string() + "-wal", fs::perms::owner_read | fs::perms::owner_write, error);
+    db = std::make_unique<Database>(copy, Database::Mode::kReadWrite);
+    Statement(*db, "SELECT count(*) FROM sqlite_master").Step();
+  }
+  fs::remove_all(place, error);  // open files stay readable
+  return db;
+}
+
 std::unique_ptr<Database> OpenForReading(const fs::path& folder) {
   fs::path file = folder / "exp.db";
   std::unique_ptr<Database> db;
@@ -82,8 +115,10 @@ std::unique_ptr<Database> OpenForReading(const fs::path& folder) {
   } catch (const SqliteError&) {
     // No WAL index can be made in a folder that can't be written; nobody else can write there
     // either.
-    db = std::make_unique<Database>("file:" + file.string() + "?immutable=1",
-                                    Database::Mode::kReadOnly);
+    std::error_code error;
+    uintmax_t log = fs::file_size(file.string() + "-wal", error);
+    db = !error && log > 0 ? OpenCopy(file) : nullptr;
+    if (!db) db = std::make_unique<Database>(ImmutableUri(file), Database::Mode::kReadOnly);
   }
   int newest = static_cast<int>(EmbeddedMigrations().size());
   CheckVersion(*db, newest);
@@ -178,20 +213,25 @@ Store OpenFoundStore(const std::string& flag) {
   return Store::Open(folder);
 }
 
-std::string NetworkFileSystemWarning(const fs::path& folder) {
+const char* NetworkFileSystemName(uint32_t magic) {
   // Magic numbers: linux/magic.h and statfs(2).
   static const std::map<uint32_t, const char*> kNames = {
       {0x6969, "NFS"},        {0xFF534D42, "CIFS"},   {0xFE534D42, "SMB"},  {0x517B, "SMB"},
       {0x0BD00BD0, "Lustre"}, {0x00C36400, "Ceph"},   {0x47504653, "GPFS"}, {0x5346414F, "AFS"},
       {0x01021997, "9p"},     {0x19830326, "BeeGFS"}, {0x65735546, "FUSE"}, {0x1980, "Coda"}};
+  auto found = kNames.find(magic);
+  return found == kNames.end() ? nullptr : found->second;
+}
+
+std::string NetworkFileSystemWarning(const fs::path& folder) {
   struct statfs info;
   if (::statfs(folder.c_str(), &info) != 0) return "";
-  auto found = kNames.find(static_cast<uint32_t>(info.f_type));
-  if (found == kNames.end()) return "";
+  const char* name = NetworkFileSystemName(static_cast<uint32_t>(info.f_type));
+  if (!name) return "";
   return fmt::format(
       "the store {} is on a network or user-space file system ({}), where SQLite's locks "
       "may not hold; use a local disk (--store) when several processes write",
-      folder.string(), found->second);
+      folder.string(), name);
 }
 
 }  // namespace xp::record

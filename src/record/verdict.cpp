@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "exp/snapshot/dataset.h"
 #include "src/record/sqlite.h"
 
 namespace xp::record {
@@ -73,10 +74,11 @@ std::string CommitOf(const json& code) {
 
 VerdictRow CodeRow(const Run& a, const Run& b) {
   json x = json::parse(a.code_json, nullptr, false), y = json::parse(b.code_json, nullptr, false);
-  if (!x.is_object() || !y.is_object() || x.value("kind", "") != "git" ||
-      y.value("kind", "") != "git") {
+  auto recorded = [](const json& code) {
+    return code.is_object() && (code.value("kind", "") == "git" || code.contains("manifest"));
+  };
+  if (!recorded(x) || !recorded(y))
     return {"code", Sameness::kUnknown, "no git repository was recorded"};
-  }
   if (x.value("identity", "?") == y.value("identity", "")) {
     return {"code", Sameness::kSame, CommitOf(x)};
   }
@@ -84,6 +86,18 @@ VerdictRow CodeRow(const Run& a, const Run& b) {
   if (before == after)
     return {"code", Sameness::kDiffers, before + ": changed or untracked files differ"};
   return {"code", Sameness::kDiffers, fmt::format("{} -> {}", before, after)};
+}
+
+// By name where the lists were loaded.
+std::string ChangedImages(const DatasetRecord& a, const DatasetRecord& b) {
+  if (a.image_list.empty() || b.image_list.empty()) return "other images";
+  std::vector<snapshot::DatasetChange> changes =
+      snapshot::CompareImageLists(a.image_list, b.image_list);
+  std::string names;
+  size_t shown = std::min<size_t>(changes.size(), 3);
+  for (size_t i = 0; i < shown; ++i) names += (i ? ", " : "") + changes[i].name;
+  if (changes.size() > shown) names += fmt::format(" and {} more", changes.size() - shown);
+  return fmt::format("{} images changed: {}", changes.size(), names);
 }
 
 VerdictRow DataRow(const Run& a, const Run& b) {
@@ -100,7 +114,7 @@ VerdictRow DataRow(const Run& a, const Run& b) {
     } else if (other->ann_hash != d.ann_hash) {
       detail += d.role + ": other annotations; ";
     } else if (other->fingerprint != d.fingerprint) {
-      detail += d.role + ": other images; ";
+      detail += d.role + ": " + ChangedImages(d, *other) + "; ";
     }
   }
   if (!detail.empty()) return {"data", Sameness::kDiffers, detail.substr(0, detail.size() - 2)};

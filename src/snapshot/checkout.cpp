@@ -128,16 +128,6 @@ int VisitEntry(const char* root, const git_tree_entry* entry, void* payload) {
   return 0;
 }
 
-Tree FindTree(git_repository* repo, const std::string& commit) {
-  git_oid oid;
-  git_commit* object = nullptr;
-  git_tree* tree = nullptr;
-  if (git_oid_fromstr(&oid, commit.c_str()) != 0 || git_commit_lookup(&object, repo, &oid) != 0)
-    return nullptr;
-  Commit owned(object);
-  return git_commit_tree(&tree, object) == 0 ? Tree(tree) : nullptr;
-}
-
 class Rebuild {
  public:
   Rebuild(const json& code, const fs::path& repository, fs::path target)
@@ -201,7 +191,7 @@ class Rebuild {
     for (const std::string& place : Candidates(repo)) {
       if (place.empty()) continue;
       Repository source = OpenAt(place, reason);
-      Tree tree = source ? FindTree(source.get(), commit) : nullptr;
+      Tree tree = source ? FindCommitTree(source.get(), commit) : nullptr;
       if (!tree) {
         tried += "\n    " + place;
         continue;
@@ -294,7 +284,7 @@ class Rebuild {
     git_oid oid;
     if (repos.empty() || git_oid_fromstr(&oid, repos[0].value("commit", "").c_str()) != 0) return;
     git_index* index = nullptr;
-    Tree tree = FindTree(clone_.get(), repos[0].value("commit", ""));
+    Tree tree = FindCommitTree(clone_.get(), repos[0].value("commit", ""));
     if (!tree || git_repository_set_head_detached(clone_.get(), &oid) != 0) return;
     if (git_repository_index(&index, clone_.get()) != 0) return;
     Index owned(index);

@@ -6,7 +6,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <clocale>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -92,7 +91,7 @@ std::string TimeZone() {
   std::tm local{};
   if (!localtime_r(&now, &local)) return "";
   char text[64];
-  size_t n = std::strftime(text, sizeof(text), "%Z", &local);
+  size_t n = std::strftime(text, sizeof(text), "%Z %z", &local);
   return std::string(text, n);
 }
 
@@ -127,24 +126,34 @@ std::string Trim(std::string text) {
 json ProbeProgram() {
   std::error_code error;
   std::string flags = EXP_FLAGS;
-  return {{"name", "exp"},           {"version", EXP_VERSION},
-          {"build", EXP_BUILD_TYPE}, {"compiler", EXP_COMPILER},
-          {"flags", Trim(flags)},    {"path", fs::read_symlink("/proc/self/exe", error).string()}};
+  return {{"name", "exp"},
+          {"version", EXP_VERSION},
+          {"build", EXP_BUILD_TYPE},
+          {"compiler", EXP_COMPILER},
+          {"flags", Trim(flags)},
+          {"path", fs::read_symlink("/proc/self/exe", error).string()},
+          {"build_id", ProgramBuildId()}};
 }
 
 json ProbeSystem() {
-  struct utsname name;
+  struct utsname system;
   json out = {{"name", OsName()},
               {"glibc", gnu_get_libc_version()},
               {"time_zone", TimeZone()},
               {"container", Container()}};
-  const char* locale = std::setlocale(LC_ALL, nullptr);
-  out["locale"] = locale ? locale : "";
-  if (::uname(&name) == 0) {
-    out["kernel"] = std::string(name.sysname) + " " + name.release;
-    out["kernel_build"] = name.version;
-    out["machine"] = name.machine;
-    out["host"] = name.nodename;
+  // What programs that ask for it get; ours stays in "C", where a point is a point.
+  out["locale"] = "C";
+  for (const char* name : {"LC_ALL", "LC_NUMERIC", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (!value || !*value) continue;
+    out["locale"] = value;
+    break;
+  }
+  if (::uname(&system) == 0) {
+    out["kernel"] = std::string(system.sysname) + " " + system.release;
+    out["kernel_build"] = system.version;
+    out["machine"] = system.machine;
+    out["host"] = system.nodename;
   }
   return out;
 }
@@ -195,6 +204,12 @@ json ProbeMemory() {
                 cpu = FirstLineOf(folder + "/cpu.max");
     if (!memory.empty()) out["cgroup_memory"] = memory;
     if (!cpu.empty()) out["cgroup_cpu"] = cpu;
+  }
+  // cgroup v1, and the root of a container that shows no path.
+  for (const char* file :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::string limit = FirstLineOf(file);
+    if (!limit.empty() && !out.contains("cgroup_memory")) out["cgroup_memory"] = limit;
   }
   return out;
 }

@@ -45,4 +45,14 @@ Repository OpenAt(const std::string& path, std::string& reason) {
   return Repository(repo);
 }
 
+Tree FindCommitTree(git_repository* repo, const std::string& commit) {
+  git_oid oid;
+  git_commit* object = nullptr;
+  git_tree* tree = nullptr;
+  if (git_oid_fromstr(&oid, commit.c_str()) != 0 || git_commit_lookup(&object, repo, &oid) != 0)
+    return nullptr;
+  Commit owned(object);
+  return git_commit_tree(&tree, object) == 0 ? Tree(tree) : nullptr;
+}
+
 }  // namespace xp::snapshot

@@ -43,5 +43,7 @@ std::string OidText(const git_oid* oid);
 // read.
 Repository OpenAround(const std::string& path, std::string& reason);
 Repository OpenAt(const std::string& path, std::string& reason);
+// The tree of a commit, by its 40 hex digits; nullptr where the repository lacks it.
+Tree FindCommitTree(git_repository* repo, const std::string& commit);
 
 }  // namespace xp::snapshot

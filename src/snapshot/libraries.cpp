@@ -68,6 +68,18 @@ int Visit(dl_phdr_info* info, size_t, void* data) {
 
 }  // namespace
 
+// The program is the first in the list, without a name.
+std::string ProgramBuildId() {
+  std::string id;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        *static_cast<std::string*>(data) = BuildId(info);
+        return 1;
+      },
+      &id);
+  return id;
+}
+
 json ProbeLibraries() {
   std::map<std::string, json> found;
   dl_iterate_phdr(Visit, &found);

@@ -13,6 +13,7 @@ nlohmann::json ProbeCpu(int threads);
 nlohmann::json ProbeMemory();
 // Shared libraries of this process: file, version where its name has one, GNU build id.
 nlohmann::json ProbeLibraries();
+std::string ProgramBuildId();
 nlohmann::json ProbeGpu();
 nlohmann::json ProbePython();
 

@@ -74,6 +74,90 @@ TEST_CASE("an exported run comes back bit for bit") {
   CHECK(VerifyStore(b, false).problems.empty());
 }
 
+namespace {
+
+// Every place in the JSON, containers and members, a few of long lists.
+void Places(const nlohmann::json& node, const std::string& at, std::vector<std::string>& out) {
+  out.push_back(at);
+  if (node.is_object()) {
+    for (const auto& [key, child] : node.items()) {
+      std::string name;
+      for (char c : key) name += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+      Places(child, at + "/" + name, out);
+    }
+  } else if (node.is_array()) {
+    for (size_t i = 0; i < node.size() && i < 2; ++i)
+      Places(node[i], at + "/" + std::to_string(i), out);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an export that is changed anywhere is refused", "[input]") {
+  TemporaryFolder t;
+  MakeRun(t.path / "a");
+  Store a = Store::Open(t.path / "a"), b = Store::OpenOrCreate(t.path / "b");
+  nlohmann::json good = ExportJson(a, 1);
+  std::vector<std::string> places;
+  Places(good, "", places);
+  REQUIRE(places.size() > 100);
+  std::vector<nlohmann::json> values = {5,
+                                        -1.5,
+                                        "x",
+                                        nullptr,
+                                        true,
+                                        nlohmann::json::array(),
+                                        nlohmann::json::object(),
+                                        UINT64_MAX,
+                                        std::string("a\0b", 3),
+                                        {{"blob", "AAAA"}},
+                                        {{"real", "x"}}};
+  for (const std::string& place : places) {
+    for (const nlohmann::json& value : values) {
+      nlohmann::json bad = good;
+      bad[nlohmann::json::json_pointer(place)] = value;
+      if (bad == good) continue;
+      INFO(place << " = " << value.dump());
+      CHECK_THROWS_AS(ImportJson(b, bad), xp::Error);
+    }
+  }
+  CHECK(ListRuns(b, {}).empty());
+  // Whoever makes the checksum fit again gets a run that can be read, or an error; nothing else.
+  int taken = 0;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (places[i].empty() || places[i] == "/checksum") continue;
+    for (const nlohmann::json& value : values) {
+      nlohmann::json bad = good;
+      bad[nlohmann::json::json_pointer(places[i])] = value;
+      if (!bad.is_object()) continue;
+      SealExport(bad);
+      INFO(places[i] << " = " << value.dump());
+      try {
+        int64_t seq = ResolveRun(b, ImportJson(b, bad));
+        ++taken;
+        LoadRun(b, seq);
+        ExportJson(b, seq);
+        ExportTensorBoard(b, seq, t.path / "tb");
+        ExportMlflow(b, seq, t.path / "ml");
+        RemoveRuns(b, {seq});
+      } catch (const xp::Error& e) {
+        CHECK_THAT(std::string(e.what()), !ContainsSubstring("fault"));
+        if (!ListRuns(b, {}).empty()) RemoveRuns(b, {ListRuns(b, {})[0].seq});
+      }
+    }
+  }
+  CHECK(taken > 0);
+  CHECK(CollectGarbage(b, false).objects >= 0);
+  CHECK(VerifyStore(b, false).problems.empty());
+  std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  CHECK_THROWS_AS(ParseExport(deep, "f"), xp::Error);
+  CHECK_THROWS_AS(ParseExport("{", "f"), xp::Error);
+  nlohmann::json other = good;
+  for (auto& [hash, content] : other["objects"].items()) content = "AAAA";
+  SealExport(other);
+  CHECK_THROWS_WITH(ImportJson(b, other), ContainsSubstring("other content"));
+}
+
 TEST_CASE("CSV, TensorBoard and MLflow files hold the numbers") {
   TemporaryFolder t;
   std::string id = MakeRun(t.path / "a");

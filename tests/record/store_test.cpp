@@ -39,7 +39,8 @@ std::vector<std::string> Names(const Store& store, const std::string& where) {
 
 }  // namespace
 
-TEST_CASE("sixteen processes that start on an absent store all get in, with exact counts") {
+TEST_CASE("sixteen processes that start on an absent store all get in, with exact counts",
+          "[report3]") {
   TemporaryFolder t;
   std::vector<pid_t> children;
   for (int i = 0; i < 16; ++i) {
@@ -67,7 +68,8 @@ TEST_CASE("sixteen processes that start on an absent store all get in, with exac
   CHECK(q.rows[0][1] == Value(int64_t{1600}));
 }
 
-TEST_CASE("a newer store is refused, a foreign file is refused, a missing one says what to do") {
+TEST_CASE("a newer store is refused, a foreign file is refused, a missing one says what to do",
+          "[input]") {
   TemporaryFolder t;
   CHECK_THROWS_WITH(Store::Open(t.path), ContainsSubstring("no store"));
   { Store::OpenOrCreate(t.path / "a"); }
@@ -116,7 +118,7 @@ TEST_CASE("an older store is migrated, and a copy is kept") {
   CHECK(SchemaVersion(db) == 2);
 }
 
-TEST_CASE("a selector names one run or says which ones it could be") {
+TEST_CASE("a selector names one run or says which ones it could be", "[report12]") {
   TemporaryFolder t;
   std::string a = AddRun(t.path, "first", 0.01, 0.3), b = AddRun(t.path, "second", 0.02, 0.2);
   AddRun(t.path, "second", 0.03, 0.1);
@@ -132,7 +134,7 @@ TEST_CASE("a selector names one run or says which ones it could be") {
   CHECK_THROWS_WITH(ResolveRun(store, "nobody"), ContainsSubstring("no run is called"));
 }
 
-TEST_CASE("lists are filtered, sorted and cut") {
+TEST_CASE("lists are filtered, sorted and cut", "[input]") {
   TemporaryFolder t;
   AddRun(t.path, "a", 0.01, 0.3);
   AddRun(t.path, "b", 0.02, 0.2);
@@ -159,7 +161,7 @@ TEST_CASE("lists are filtered, sorted and cut") {
   CHECK_THROWS_AS(Names(store, "a = 'open"), xp::Error);
 }
 
-TEST_CASE("query only reads") {
+TEST_CASE("query only reads", "[input]") {
   TemporaryFolder t;
   AddRun(t.path, "a", 0.01, 0.3);
   Store store = Store::Open(t.path);
@@ -245,4 +247,11 @@ TEST_CASE("a store is found as git finds its folder") {
   CHECK(FindStore("", t.path / "repo") == "/named");
   ::unsetenv("EXP_STORE");
   CHECK(xp::record::NetworkFileSystemWarning("/proc").empty());
+}
+
+TEST_CASE("a network file system is named, a local one isn't", "[report14]") {
+  CHECK(NetworkFileSystemName(0x6969) == std::string("NFS"));
+  CHECK(NetworkFileSystemName(0x65735546) == std::string("FUSE"));
+  CHECK(NetworkFileSystemName(0xEF53) == nullptr);      // ext4
+  CHECK(NetworkFileSystemName(0x01021994) == nullptr);  // tmpfs
 }

@@ -54,7 +54,7 @@ struct Writer {
 
 }  // namespace
 
-TEST_CASE("numbers come back bit for bit and JSON stays valid", "[report4]") {
+TEST_CASE("numbers come back bit for bit and JSON stays valid", "[report4][input]") {
   TemporaryFolder t;
   using L = std::numeric_limits<double>;
   std::vector<double> values = {0.0,
@@ -253,6 +253,44 @@ TEST_CASE(
   CHECK(report.end_written);
   CHECK(run.End(EndState::kFailed).points_written == 20001);  // the first end counts
   CHECK(LoadRun(store, 1).state == "finished");
+}
+
+TEST_CASE("texts are cleaned before they are queued, and what was found is recorded",
+          "[report10]") {
+  TemporaryFolder t;
+  WriterOptions options;
+  options.clean = [](const std::string& text, const std::string& key, const std::string&) {
+    if (key == "password") return std::string("[gone]");
+    std::string out = text;
+    for (size_t at; (at = out.find("s3cret")) != std::string::npos;) out.replace(at, 6, "[gone]");
+    return out;
+  };
+  options.redactions = [] { return std::string(R"([{"kind":"k","place":"p"}])"); };
+  {
+    RunWriter run(t.path, {.name = "x", .redactions_json = R"([{"kind":"a","place":"b"}])"},
+                  options);
+    run.Point("name s3cret", 0, 1.0);
+    run.Point("name s3cret", 1, 2.0);
+    run.Point("text", 0,
+              FromJson(nlohmann::json{{"a", "is s3cret"}, {"password", "x"}, {"s3cret", 1}}));
+    EpochRow row{.epoch = 0, .step = 2};
+    row.metrics = {{"m s3cret", FromJson(nlohmann::json("s3cret"))}};
+    run.Epoch(row);
+    run.Checkpoint({"/x/s3cret.pth", "h", 0, 2, 1});
+    run.Warning("s3cret", "a s3cret warning");
+    run.Start(R"({"x":"s3cret"})", "cpu");
+    run.End(EndState::kFailed, "because of s3cret");
+  }
+  Store store = Store::Open(t.path);
+  Run run = LoadRun(store, 1);
+  CHECK(run.reason == "because of [gone]");
+  CHECK(LoadCurve(store, 1, "name [gone]").size() == 2);
+  CHECK(ToJson(LoadCurve(store, 1, "text")[0].value).dump() ==
+        R"({"[gone]":1,"a":"is [gone]","password":"[gone]"})");
+  CHECK(run.epochs[0].metrics[0].first == "m [gone]");
+  CHECK(run.checkpoints[0].path == "/x/[gone].pth");
+  CHECK(run.warnings[0].message == "a [gone] warning");
+  CHECK(run.redactions_json == R"([{"kind":"a","place":"b"},{"kind":"k","place":"p"}])");
 }
 
 TEST_CASE("a run that nobody ends is recorded as failed") {

@@ -63,6 +63,86 @@ TEST_CASE("values of secret names go when they look secret; code stays as it is"
   }
 }
 
+TEST_CASE("strong names: short values in quotes, environment and YAML files, netrc", "[report10]") {
+  auto gone = [](const std::string& text) {
+    Redactor r;
+    std::string out = r.Text(text, "f");
+    INFO(out);
+    return out.find("hunter2") == std::string::npos && r.found().size() == 1;
+  };
+  for (const char* text :
+       {"password = 'hunter2'", "\"db_password\": \"hunter2\"", "DB_PASSWORD=hunter2\n",
+        "export PGPASSWORD=hunter2\n", "password: hunter2\n", "  apiKey: \"hunter2\"",
+        "def f(password: str = \"hunter2\"):", "machine h login me password hunter2\n",
+        "machine h\n  login me\n  password hunter2\n", "api_key => 'hunter2'",
+        "{\\\"password\\\": \\\"hunter2\\\"}"}) {
+    INFO(text);
+    CHECK(gone(text));
+  }
+  Redactor r;
+  for (const char* code :
+       {"password = args.password\n", "if password == 'hunter2222':", "password = getpass()",
+        "password: str\n", "PASSWORD=$OTHER\n", "password = \"${PASSWORD}\"", "api_key=None\n",
+        "connect(password=password)\n", "pad_token = \"<pad>1234567890a\"",
+        "\"password\": \"Passwort\"", "mask_token: 103\n", "secret = \"\"\n",
+        "the password was changed on 2024-01-01", "login_required = 'password'"}) {
+    CHECK(r.Text(code, "f") == code);
+  }
+}
+
+TEST_CASE("texts that look random go; names, digests, paths and base64 blocks stay") {
+  Redactor r;
+  std::string random = "q8Zr4Lk2Wn6Xb0VtA9cE3fG7hJ5k";
+  CHECK(r.Text("x('" + random + "')", "f") == "x('[redacted:random-text]')");
+  CHECK(r.Text("and " + random + " bare", "f") == "and [redacted:random-text] bare");  // learned
+  CHECK(Redactor().Text(random, "config note") == "[redacted:random-text]");
+  CHECK(Redactor({.entropy = false}).Text(random, "config note") == random);
+  CHECK(Redactor({.allow = {random}}).Text(random, "config note") == random);
+  for (const std::string& text :
+       {std::string("\"0123456789abcdef0123456789abcdef01234567\""),
+        std::string("\"FasterRCNNResNet50FPNV2WeightsCOCO\""),
+        std::string("'R-101-FPN-X4d-64x4d-GN-2x'"),
+        std::string("'open-mmlab://detectron2/resnet50_caffe'"),
+        std::string("\"sha512-q8Zr4Lk2Wn6Xb0VtA9cE3fG7hJ5kq8Zr4Lk2Wn6Xb0Vt==\""),
+        "data " + random + " in the middle",
+        "\"" + random + random + random + random + random + "\"",
+        std::string("\"e3b0c442-98fc-1c14-9afb-f4c8996fb924\"")}) {
+    CHECK(Redactor().Text(text, "f") == text);
+  }
+}
+
+TEST_CASE("what is learned is found as JSON, YAML, URLs and patches write it") {
+  Redactor r;
+  r.Learn("p'a\"s\\s \u00e9w/rd", "config-secret");
+  for (const char* text : {"p'a\"s\\s \u00e9w/rd", "p'a\\\"s\\\\s \u00e9w/rd",
+                           "p''a\"s\\s \u00e9w/rd", "p%27a%22s%5Cs%20%C3%A9w%2Frd"}) {
+    CHECK(r.Text(text, "f") == "[redacted:config-secret]");
+  }
+  std::string key =
+      "-----BEGIN PRIVATE KEY-----\nMIIBVQIBADANBgkqhkiG\nAAAABBBBCCCCDDDD1234\n"
+      "-----END PRIVATE KEY-----";
+  CHECK(r.Text(key, "f") == "[redacted:private-key]");
+  CHECK(r.Text("@@ -1 +1 @@\n+AAAABBBBCCCCDDDD1234\n", "patch") ==
+        "@@ -1 +1 @@\n+[redacted:private-key]\n");
+}
+
+TEST_CASE("URLs: parameters, several @, ssh's names; own patterns across a long line") {
+  Redactor r({.patterns = {"ACME-[0-9]{6}"}});
+  CHECK(r.Text("https://u:p@ss@h/x", "f") == "https://[redacted:url-credentials]@h/x");
+  CHECK(r.Text("ssh://deploy@h/x", "f") == "ssh://deploy@h/x");
+  CHECK(r.Text("https://h/f?X-Amz-Signature=0a1b2c3d4e5f&z=1", "f") ==
+        "https://h/f?X-Amz-Signature=[redacted:url-parameter]&z=1");
+  for (size_t before : {0, 3070, 4090, 4096, 9000}) {
+    std::string text = std::string(before, ' ') + "ACME-123456" + std::string(5000, ' ');
+    std::string clean = r.Text(text, "f");
+    CHECK(clean == std::string(before, ' ') + "[redacted:pattern]" + std::string(5000, ' '));
+  }
+  // The place may hold the secret, too.
+  Redactor named;
+  named.Text("https://u:abc123def456@h/", "file ghp_aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3gH5");
+  CHECK(named.FoundJson().find("aB3dE5g") == std::string::npos);
+}
+
 TEST_CASE("the command line: values of secret options, whatever they look like") {
   Redactor r;
   std::vector<std::string> argv = {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "exp/record/reader.h"
+#include "exp/snapshot/compare.h"
 
 namespace xp::record {
 
@@ -16,7 +17,11 @@ struct Difference {
   int weight = 0;                    // within its section, higher is more telling
 };
 
-// Two or more runs. Store is asked for image lists, to name changed files.
+// Two or more runs. Changed files and (where LoadImageLists was called) images are named when there
+// are two.
 std::vector<Difference> DiffRuns(const Store& store, const std::vector<Run>& runs);
+
+// The files of the code that ran, with unified diffs if asked for.
+snapshot::CodeComparison CompareFiles(const Store& store, const Run& a, const Run& b, bool patches);
 
 }  // namespace xp::record

@@ -11,11 +11,16 @@ namespace xp::record {
 
 // Complete: ImportJson makes the same run of it, bit for bit. Keys: "format" ("exp-run"), "version"
 // (1), "curves" {name: [[step, at_ms, attempt, value], ...]}, "tables" {table: [row, ...]},
-// "objects" {hash: base64}.
+// "objects" {hash: base64}, "documents" {hash: {kind, json}}, "checksum".
 nlohmann::json ExportJson(const Store& store, int64_t run);
+// Makes "checksum" fit again after something was added.
+void SealExport(nlohmann::json& exported);
 
-// Adds the run; gives its id. Throws UsageError for a damaged file, or where the store has the run
-// already.
+// The JSON of a text; throws UsageError naming `place` where it is none.
+nlohmann::json ParseExport(const std::string& text, const std::string& place);
+
+// Adds the run; gives its id. Throws UsageError for an export that isn't to the last value as it
+// was written, or where the store has the run already; then the store is as it was.
 std::string ImportJson(const Store& store, const nlohmann::json& exported);
 
 // `folder`/curves.csv, epochs.csv, config.csv (RFC 4180).

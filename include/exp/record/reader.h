@@ -93,6 +93,8 @@ struct Run : RunLine {
   std::vector<CheckpointRecord> checkpoints;
   std::vector<WarningRecord> warnings;
   std::vector<SummaryRecord> summaries;
+  // Contents of objects by hash, where this describes a state that no store holds.
+  std::map<std::string, std::string> objects;
 };
 
 // The run that a selector names: an id, a unique prefix of one, a name, "@" for the newest, "@~2"
@@ -106,10 +108,14 @@ struct CurvePoint {
   int attempt = 1;
   Value value;
 };
-// Current points of a curve in the order written; with `all`, superseded ones too.
+// Current points of a curve in the order written; with `all`, superseded ones too. Without the
+// first `skip`: for who has these already.
 std::vector<CurvePoint> LoadCurve(const Store& store, int64_t seq, const std::string& name,
-                                  bool all = false);
+                                  bool all = false, int64_t skip = 0);
 std::vector<std::string> CurveNames(const Store& store, int64_t seq);
+
+// Fills the image lists of a run's data sets (DatasetRow::image_list), which name each image.
+void LoadImageLists(const Store& store, Run& run);
 
 // The bytes of an object. Throws UsageError where it is absent, JobError where its hash is wrong.
 std::string LoadObject(const Store& store, const std::string& hash);

@@ -1,6 +1,7 @@
 // The store: a folder `.exp/` with the SQLite database `exp.db` (schema/README.md) and its caches.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -53,5 +54,7 @@ Store OpenFoundStore(const std::string& flag);
 // shared memory can't be relied on (https://sqlite.org/wal.html, "all processes must be on the same
 // host").
 std::string NetworkFileSystemWarning(const std::filesystem::path& folder);
+// "NFS" of statfs's magic number 0x6969, ...; nullptr for a local one.
+const char* NetworkFileSystemName(uint32_t magic);
 
 }  // namespace xp::record

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace xp::record {
@@ -33,6 +34,11 @@ Value FromJson(const nlohmann::json& json);
 
 // For tables: 6 significant digits; a text is cut after `limit` bytes with its full size behind it.
 std::string Show(const Value& value, size_t limit = 60);
+
+// How deeply lists and objects are nested in a JSON text. Readers recurse: more than kDeepestJson
+// is refused.
+size_t JsonDepth(std::string_view text);
+inline constexpr size_t kDeepestJson = 500;
 
 // `text` made valid UTF-8 (invalid bytes become U+FFFD), so that it can go into JSON.
 std::string ValidUtf8(const std::string& text);

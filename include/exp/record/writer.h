@@ -91,6 +91,8 @@ struct ResumePoint {
   int64_t step = 0;  // first step to run again; later points of earlier attempts are superseded
   std::string checkpoint_hash;
   std::string environment_json, code_json;  // as they are now
+  std::vector<StoredObject> objects;        // that the code document names
+  std::string redactions_json = "[]";       // added to those of earlier attempts
 };
 
 enum class EndState { kFinished, kFailed, kInterrupted };

@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${EXP_BUILD:-build}
+cmake -B "$build" -DEXP_BENCH=ON >/dev/null
 cmake --build "$build" --target recorder_bench exp >/dev/null
 work=$(mktemp -d "${EXP_BENCH_DIR:-/tmp}/exp-bench-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -14,7 +15,7 @@ venv=${EXP_BENCH_VENV:-/tmp/exp-bench-venv}
 printf 'machine: %s, %s cores, %s on %s\n' "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)" "$(nproc)" \
   "$(stat -f -c %T "$work")" "$(df --output=source "$work" | tail -1)"
 printf 'load average: %s\n' "$(cut -d' ' -f1-3 /proc/loadavg)"
-"$build/bench/recorder_bench" "$work/exp" "${RUNS:-10000}"
+"$build/recorder_bench" "$work/exp" "${RUNS:-10000}"
 
 # With everything on: the code of 5,000 files, the machine, the telemetry.
 mkdir "$work/code" && cd "$work/code"

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "exp/base/error.h"
@@ -108,6 +109,21 @@ pid_t Start(Child& child) {
   return pid;
 }
 
+// A shell around the trainer neither passes signals on nor, for some, ends before its child does:
+// the whole tree below `pid` is told (proc(5), /proc/PID/task/TID/children).
+void SignalTree(pid_t pid, int number) {
+  std::error_code error;
+  fs::path tasks = "/proc/" + std::to_string(pid) + "/task";
+  std::vector<pid_t> below;
+  for (auto it = fs::directory_iterator(tasks, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    std::ifstream children(it->path() / "children");
+    for (pid_t child = 0; children >> child;) below.push_back(child);
+  }
+  for (pid_t child : below) SignalTree(child, number);
+  ::kill(pid, number);
+}
+
 bool IsCheckpoint(const fs::path& file) {
   static constexpr std::array kEndings = {".safetensors", ".pth", ".pt",  ".ckpt",   ".onnx",
                                           ".h5",          ".npz", ".pkl", ".msgpack"};
@@ -163,7 +179,7 @@ ExternalResult RunExternal(const ExternalOptions& options, record::RunWriter& wr
       bool interrupt = StopSignals::Number() == SIGINT;
       // Ctrl-C at a terminal reaches the program, too; twice would mean "at once" to many.
       bool has_it = interrupt && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
-      if (!has_it) ::kill(pid, interrupt ? SIGINT : SIGTERM);
+      if (!has_it) SignalTree(pid, interrupt ? SIGINT : SIGTERM);
       told = true;
     }
     metrics.Poll(false);

@@ -239,10 +239,12 @@ std::unique_ptr<record::RunWriter> Open(const Launch& launch, const Prepared& p)
   return record::RunWriter::Resume(launch.store, launch.resume_run, from, options);
 }
 
-snapshot::GpuSamplerOptions SamplerOptions(double interval, record::RunWriter& writer) {
+// Samples count on from the step that a run is resumed at, so that none stands twice.
+snapshot::GpuSamplerOptions SamplerOptions(double interval, int64_t first,
+                                           record::RunWriter& writer) {
   return {.interval_seconds = interval,
-          .on_value = [&](const std::string& name, int64_t n,
-                          double value) { writer.Point(name, n, value); },
+          .on_value = [&writer, first](const std::string& name, int64_t n,
+                                       double value) { writer.Point(name, first + n, value); },
           .on_warning = [&](const std::string& code,
                             const std::string& message) { writer.Warning(code, message); }};
 }
@@ -254,7 +256,7 @@ void AddStatistics(snapshot::GpuSampler& gpu, record::EpochRow& row) {
 void TrainHere(const Launch& launch, const Prepared& p, record::RunWriter& writer,
                LaunchResult& result) {
   RecordingObserver recorder(writer);
-  snapshot::GpuSampler gpu(SamplerOptions(p.options.gpu_interval, writer));
+  snapshot::GpuSampler gpu(SamplerOptions(p.options.gpu_interval, launch.resume_step, writer));
   recorder.add_to_epoch = [&](record::EpochRow& row) { AddStatistics(gpu, row); };
   const config::Node* interval = launch.config.root.At("log_config.interval");
   Progress progress(
@@ -337,7 +339,7 @@ LaunchResult Execute(const Launch& launch) {
     if (launch.command.empty()) {
       TrainHere(launch, p, *writer, result);
     } else {
-      snapshot::GpuSampler gpu(SamplerOptions(p.options.gpu_interval, *writer));
+      snapshot::GpuSampler gpu(SamplerOptions(p.options.gpu_interval, launch.resume_step, *writer));
       ExternalResult external =
           RunExternal({.command = launch.command,
                        .config = launch.config.root,

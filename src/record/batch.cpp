@@ -12,7 +12,7 @@ namespace {
 template <class T>
 void MoveBehind(std::vector<T>& all, std::vector<T>&& more) {
   if (all.empty()) {
-    all = std::move(more);
+    all.swap(more);
   } else {
     all.insert(all.end(), std::make_move_iterator(more.begin()),
                std::make_move_iterator(more.end()));
@@ -22,6 +22,11 @@ void MoveBehind(std::vector<T>& all, std::vector<T>&& more) {
 }  // namespace
 
 void Batch::Append(Batch&& later) {
+  // All memory first: where there is none, nothing was moved.
+  points.reserve(points.size() + later.points.size());
+  epochs.reserve(epochs.size() + later.epochs.size());
+  checkpoints.reserve(checkpoints.size() + later.checkpoints.size());
+  warnings.reserve(warnings.size() + later.warnings.size());
   MoveBehind(points, std::move(later.points));
   MoveBehind(epochs, std::move(later.epochs));
   MoveBehind(checkpoints, std::move(later.checkpoints));
@@ -39,7 +44,14 @@ BatchWriter::BatchWriter(Database& db, int64_t run, int64_t attempt)
       attempt_(attempt),
       insert_series_(db, "INSERT INTO series(attempt,name) VALUES(?1,?2)"),
       insert_point_(db, "INSERT INTO point(series,n,step,at_ms,value) VALUES(?1,?2,?3,?4,?5)") {
-  LoadSummaries();
+  Statement own(db_, "SELECT number,start_step,start_epoch FROM attempt WHERE id=?1");
+  if (!own.Bind(1, attempt_).Step() || own.Int(0) == 1) return;
+  start_step_ = own.Int(1);
+  start_epoch_ = own.Int(2);
+  own.Reset();
+  Transaction t(db_);
+  RestartSummaries();
+  t.Commit();
 }
 
 void BatchWriter::AddSeries(const std::string& name) { series_.push_back({.name = name}); }
@@ -56,13 +68,12 @@ void BatchWriter::Summary::Add(int64_t at_step, const Value& value) {
   has_range = true;
 }
 
-// A resumed run goes on from what is still current of its earlier attempts.
-void BatchWriter::LoadSummaries() {
-  Statement first(db_, "SELECT number FROM attempt WHERE id=?1");
-  if (!first.Bind(1, attempt_).Step() || first.Int(0) == 1) return;
+// What is still current of this and earlier attempts.
+BatchWriter::Summaries BatchWriter::CurrentSummaries() const {
+  Summaries out;
   auto add = [&](const Statement& row) {
     std::string kind = row.Text(0), name = row.Text(1);
-    Summary& s = summaries_[kind + '/' + name];
+    Summary& s = out[kind + '/' + name];
     s.kind = kind;
     s.name = name;
     s.Add(row.Int(2), row.GetValue(3));
@@ -76,26 +87,67 @@ void BatchWriter::LoadSummaries() {
                    "SELECT v.kind, v.name, e.step, v.value FROM live_epoch e JOIN epoch_value v "
                    "ON v.epoch=e.id WHERE e.run=?1 ORDER BY e.epoch, v.position");
   for (epochs.Bind(1, run_); epochs.Step();) add(epochs);
-  Transaction t(db_);
+  return out;
+}
+
+void BatchWriter::RestartSummaries() {
+  summaries_ = CurrentSummaries();
   Statement clear(db_, "DELETE FROM summary WHERE run=?1");
   clear.Bind(1, run_).Run();
   WriteSummaries(summaries_);
-  t.Commit();
+}
+
+// A trainer that begins before the point it was resumed from, perhaps at the very start: what it
+// writes again supersedes what was there, so that no step counts twice.
+bool BatchWriter::LowerStart(const Batch& batch) {
+  int64_t step = start_step_, epoch = start_epoch_;
+  for (const QueuedPoint& p : batch.points) {
+    size_t number = static_cast<size_t>(p.series);
+    bool telemetry = number < series_.size() && series_[number].name.rfind("gpu/", 0) == 0;
+    if (!telemetry) step = std::min(step, p.step);
+  }
+  for (const auto& [at, row] : batch.epochs) {
+    epoch = std::min<int64_t>(epoch, row.epoch);
+  }
+  if (step == start_step_ && epoch == start_epoch_) return false;
+  Statement s(db_, "UPDATE attempt SET start_step=?2, start_epoch=?3 WHERE id=?1");
+  s.Bind(1, attempt_).Bind(2, step).Bind(3, epoch).Run();
+  start_step_ = step;
+  start_epoch_ = epoch;
+  return true;
 }
 
 void BatchWriter::Write(const Batch& batch, int64_t) {
   // Counters and summaries change in copies, so that a failed batch leaves them as they were.
   std::vector<Series> series = series_;
-  Summaries touched;
-  Transaction t(db_);
+  Summaries touched, before;
+  int64_t step = start_step_, epoch = start_epoch_;
+  bool lowered = false;
+  try {
+    Transaction t(db_);
+    lowered = LowerStart(batch);
+    if (lowered) {
+      before = summaries_;
+      RestartSummaries();
+    }
+    WriteAll(batch, series, touched);
+    t.Commit();
+  } catch (...) {
+    start_step_ = step;
+    start_epoch_ = epoch;
+    if (lowered) summaries_ = std::move(before);
+    throw;
+  }
+  series_ = std::move(series);
+  for (auto& [key, summary] : touched) summaries_[key] = std::move(summary);
+  points_written_ += static_cast<int64_t>(batch.points.size());
+}
+
+void BatchWriter::WriteAll(const Batch& batch, std::vector<Series>& series, Summaries& touched) {
   WritePoints(batch, series, touched);
   WriteEpochs(batch, touched);
   WriteSummaries(touched);
   WriteRest(batch);
-  t.Commit();
-  series_ = std::move(series);
-  for (auto& [key, summary] : touched) summaries_[key] = std::move(summary);
-  points_written_ += static_cast<int64_t>(batch.points.size());
 }
 
 void BatchWriter::WritePoints(const Batch& batch, std::vector<Series>& series, Summaries& touched) {

@@ -80,7 +80,10 @@ class BatchWriter {
   };
   using Summaries = std::unordered_map<std::string, Summary>;  // by kind + '/' + name
 
-  void LoadSummaries();
+  Summaries CurrentSummaries() const;
+  void RestartSummaries();
+  bool LowerStart(const Batch& batch);
+  void WriteAll(const Batch& batch, std::vector<Series>& series, Summaries& touched);
   void WritePoints(const Batch& batch, std::vector<Series>& series, Summaries& summaries);
   void WriteEpochs(const Batch& batch, Summaries& summaries);
   void WriteRest(const Batch& batch);
@@ -92,6 +95,7 @@ class BatchWriter {
   Summaries summaries_;
   Statement insert_series_, insert_point_;
   int64_t points_written_ = 0;
+  int64_t start_step_ = 0, start_epoch_ = 0;
 };
 
 }  // namespace xp::record

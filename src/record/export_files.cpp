@@ -106,10 +106,12 @@ std::string MlflowName(const std::string& name) {
   }
   fs::path clean;
   for (const fs::path& part : fs::path(out).relative_path()) {
-    if (part != ".." && part != "." && !part.empty()) clean /= part;
+    // A file's name may have 255 bytes, of which some are for a number and while it is written.
+    if (part != ".." && part != "." && !part.empty()) clean /= part.string().substr(0, 200);
   }
-  std::string text = clean.string();
-  return text.empty() ? "_" : text.substr(0, 250);
+  std::string text = clean.string().substr(0, 230);
+  if (!text.empty() && text.back() == '/') text.pop_back();
+  return text.empty() ? "_" : text;
 }
 
 std::string YamlText(const std::string& text) {

@@ -69,6 +69,9 @@ int64_t ResolveRun(const Store& store, const std::string& selector) {
   std::vector<Candidate> exact = Find(db, "id=?1", selector);
   if (exact.size() == 1) return exact[0].seq;
   std::vector<Candidate> found = Find(db, "name=?1", selector);
+  // A name in full is meant, not a digit or two of somebody's id.
+  constexpr size_t kShortId = 4;
+  if (found.size() == 1 && selector.size() < kShortId) return found[0].seq;
   bool hex =
       !selector.empty() && selector.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (hex) {

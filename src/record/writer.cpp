@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <unordered_map>
 
@@ -141,8 +142,8 @@ void RunWriter::Impl::TakeQueue() {
   }
   pending.Append(std::move(queue));
   queue = Batch{};
-  queue.points.reserve(std::min<size_t>(kWakeAt, std::max<size_t>(4096, pending.points.size())));
   pending.mark = put;
+  queue.points.reserve(std::min<size_t>(kWakeAt, std::max<size_t>(4096, pending.points.size())));
 }
 
 void RunWriter::Impl::NoteProblem(const std::string& text) {
@@ -160,6 +161,9 @@ void RunWriter::Impl::NoteProblem(const std::string& text) {
 bool RunWriter::Impl::TryWrite() {
   try {
     out->Write(pending, Millis());
+  } catch (const std::bad_alloc&) {
+    NoteProblem("no memory");
+    return false;
   } catch (const std::exception& e) {
     NoteProblem(e.what());
     {
@@ -193,7 +197,12 @@ void RunWriter::Impl::Loop() {
       wake.wait_for(lock, std::chrono::milliseconds(interval), due);
       if (stop) return;
     }
-    TakeQueue();
+    try {
+      TakeQueue();
+    } catch (const std::bad_alloc&) {  // perhaps there is memory a second later
+      failed = true;
+      continue;
+    }
     if (pending.Empty() && Millis() - last < kHeartbeatMillis) continue;
     last = Millis();
     failed = !TryWrite();
@@ -209,7 +218,7 @@ WriteReport RunWriter::Impl::Finish(EndState state, const std::string& why) {
     stop = true;
   }
   wake.notify_all();
-  thread.join();
+  if (thread.joinable()) thread.join();
   TakeQueue();
   WriteReport result;
   static constexpr const char* kNames[] = {"finished", "failed", "interrupted"};
@@ -259,7 +268,11 @@ std::unique_ptr<RunWriter> RunWriter::Resume(const fs::path& folder, const std::
 }
 
 RunWriter::~RunWriter() {
-  if (impl_) impl_->Finish(EndState::kFailed, "the program went on without ending the run");
+  if (!impl_) return;
+  try {
+    impl_->Finish(EndState::kFailed, "the program went on without ending the run");
+  } catch (const std::exception&) {  // no memory: the run will be seen as killed
+  }
 }
 
 const std::string& RunWriter::id() const { return impl_->begun.run_id; }

@@ -112,7 +112,10 @@ void GpuSampler::Impl::Sample(int device, int64_t n) {
 void GpuSampler::Impl::Loop() {
   auto interval = std::chrono::duration<double>(options.interval_seconds);
   for (int64_t n = 0;; ++n) {
-    for (int device : devices) Sample(device, n);
+    try {
+      for (int device : devices) Sample(device, n);
+    } catch (const std::exception&) {  // no memory for this sample
+    }
     std::unique_lock lock(mutex);
     if (wake.wait_for(lock, interval, [this] { return stop; })) return;
   }

@@ -102,9 +102,12 @@ Separator FindSeparator(std::string_view text, size_t i) {
 }
 
 TokenMatch InQuotes(std::string_view text, size_t i, NameKind kind, std::string_view name) {
-  char quote = text[i];
-  size_t begin = i + 1, end = begin;
+  // Within a JSON string (a notebook's cell) the quotes are escaped themselves.
+  bool escaped = text[i] == '\\';
+  char quote = text[escaped ? i + 1 : i];
+  size_t begin = i + (escaped ? 2 : 1), end = begin;
   while (end < text.size() && text[end] != quote && text[end] != '\n') {
+    if (escaped && text[end] == '\\') break;
     end += text[end] == '\\' && end + 1 < text.size() ? 2 : 1;
   }
   end = std::min(end, text.size());
@@ -162,7 +165,10 @@ TokenMatch MatchNamed(std::string_view text, size_t at) {
   Separator separator = FindSeparator(text, i);
   if (separator.value >= text.size()) return {};
   i = separator.value;
-  if (text[i] == '"' || text[i] == '\'' || text[i] == '`') return InQuotes(text, i, kind, name);
+  auto is_quote = [&](size_t k) {
+    return k < text.size() && (text[k] == '"' || text[k] == '\'' || text[k] == '`');
+  };
+  if (is_quote(i) || (text[i] == '\\' && is_quote(i + 1))) return InQuotes(text, i, kind, name);
   if (text.substr(i, 7) == "Bearer ") i += 7;
   size_t n = RunLength(text, i, IsSecretChar);
   std::string_view value = text.substr(i, n);

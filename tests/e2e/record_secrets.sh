@@ -157,7 +157,7 @@ python3 "$here/record/find_secrets.py" "$dir/secrets" .exp "$exports" || fail "s
 
 # What was removed is said, by kind and place.
 out=$("$exp" show "$first")
-for place in "remote origin" "remote other" "argv --api-key" "config wandb.api_key" "config history wandb.api_key" "environment MY_API_KEY" \
+for place in "remote origin" "remote other" "argv --api-key" "config wandb.api_key" "environment MY_API_KEY" \
              "config database.passphrase" "config credentials.code" "config file config.yaml" "config file base.yaml" "patch tracked.py" \
              "file .env" "file login.py" "file sub/.npmrc" "file windows.txt" "file shapes.txt" "metric note" "a warning" "a checkpoint's path" \
              "names of images" "a file's name" "the run's name" "a tag" "a metric's name"; do

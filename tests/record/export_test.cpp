@@ -10,6 +10,7 @@
 #include "exp/record/maintain.h"
 #include "exp/record/reader.h"
 #include "exp/record/writer.h"
+#include "src/record/sqlite.h"
 #include "temporary.h"
 
 namespace fs = std::filesystem;
@@ -126,7 +127,8 @@ TEST_CASE("an export that is changed anywhere is refused", "[input]") {
   int taken = 0;
   for (size_t i = 0; i < places.size(); ++i) {
     if (places[i].empty() || places[i] == "/checksum") continue;
-    for (const nlohmann::json& value : values) {
+    for (size_t k = 0; k < 2; ++k) {  // each import is a transaction on the disk: not all pairs
+      const nlohmann::json& value = values[(i + 5 * k) % values.size()];
       nlohmann::json bad = good;
       bad[nlohmann::json::json_pointer(places[i])] = value;
       if (!bad.is_object()) continue;
@@ -139,11 +141,13 @@ TEST_CASE("an export that is changed anywhere is refused", "[input]") {
         ExportJson(b, seq);
         ExportTensorBoard(b, seq, t.path / "tb");
         ExportMlflow(b, seq, t.path / "ml");
-        RemoveRuns(b, {seq});
       } catch (const xp::Error& e) {
-        CHECK_THAT(std::string(e.what()), !ContainsSubstring("fault"));
-        if (!ListRuns(b, {}).empty()) RemoveRuns(b, {ListRuns(b, {})[0].seq});
+        INFO(e.what());
+        CHECK(e.exit_code() == 2);
       }
+      fs::remove_all(t.path / "ml");
+      fs::remove_all(t.path / "tb");
+      b.db().Exec("DELETE FROM run");  // one without an end would count as running
     }
   }
   CHECK(taken > 0);

@@ -304,7 +304,7 @@ def maintenance():
     exp("rm", "numbers", code=2)
     would = json.loads(exp("gc", "--dry-run", "--json"))
     did = json.loads(exp("gc", "--json"))
-    check(would["objects"] == did["objects"] > 0 and would["bytes"] == did["bytes"], f"{would} {did}")
+    check(would["objects"] + would["documents"] > 0 and {**would, "dry_run": False} == did, f"{would} {did}")
     check(json.loads(exp("gc", "--json"))["objects"] == 0, "gc again does nothing")
     check(os.path.getsize(os.path.join(STORE, "exp.db")) < before, "the space is given back")
     check(json.loads(exp("verify", "--checkpoints", "--json"))["problems"] == [], "verify")

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,16 @@ namespace xp::cli {
 namespace {
 
 constexpr size_t kLongestLine = 64 << 20;
+
+// A list takes some 30 times the memory of its text while it is read, and nlohmann's destructor
+// allocates, so that it ends the program where there is none: better not to begin.
+bool MemoryFor(size_t text_bytes) {
+  constexpr size_t kSmall = 1 << 20, kTimes = 32;
+  if (text_bytes < kSmall) return true;
+  void* volatile block = std::malloc(text_bytes * kTimes);
+  std::free(block);
+  return block != nullptr;
+}
 
 // {"a": {"b": 1}} gives a/b.
 void Flatten(const std::string& name, const json& value,
@@ -136,6 +147,8 @@ void MetricsFile::Line(const std::string& line) {
   ++line_;
   if (line.find_first_not_of(" \t\r") == std::string::npos) return;
   if (record::JsonDepth(line) > record::kDeepestJson) return Bad("nested too deeply");
+  if (!MemoryFor(line.size()))
+    return Bad(fmt::format("no memory to read a line of {} bytes", line.size()));
   json object = json::parse(QuoteSpecialNumbers(line), nullptr, false);
   if (!object.is_object()) return Bad(fmt::format("not a JSON object ({} bytes)", line.size()));
   bool has_epoch = object.contains("epoch"), has_step = object.contains("step");

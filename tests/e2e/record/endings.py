@@ -270,7 +270,7 @@ sleep 1
     check(run["state"] in ("failed", "finished") and len(run["epochs"]) == 1, f"no memory: {run['state']} {run['reason']}")
     if run["state"] == "failed":
         check("memory" in run["reason"] or "bad_alloc" in run["reason"], run["reason"])
-    whole(store, "memory")
+    exp("verify", "--store", store, check_code=0)
     print(f"out of memory: {run['state']}{': ' if run['reason'] else ''}{run['reason']}")
 
 

@@ -103,7 +103,7 @@ cmp notes as-it-was/notes
 # Selectors, queries, bad input: one message each, never a crash.
 has "$("$exp" query 'SELECT count(*) AS n FROM run')" "n"
 for bad in "show nobody" "show @~99" "ls --where optimizer.lr>" "query DROP" "audit nothing.pth" \
-           "run missing.yaml" "run a.yaml b.yaml" "reproduce nobody" "show @ --store /nonexistent" "diff @"; do
+           "run missing.yaml" "run a.yaml b.yaml" "reproduce nobody" "show @ --store /nonexistent" "diff nobody"; do
   code=0; "$exp" $bad >out 2>&1 || code=$?
   [ $code = 2 ] || fail "\`$bad\` gives $code: $(cat out)"
   has "$(cat out)" "error:"

@@ -28,6 +28,7 @@ std::string Replaced(std::string bytes, const std::string& what, const std::stri
 
 TEST_CASE("what an ELF file needs and defines") {
   std::string bytes = Content(FAKE_NEEDY), why;
+  REQUIRE(!bytes.empty());
   auto elf = ParseElf(bytes, &why);
   REQUIRE(elf);
   CHECK(elf->soname == "libfake_needy.so");
@@ -108,6 +109,7 @@ TEST_CASE("this program is fit for this machine") {
 
 TEST_CASE("damaged ELF files are refused or read as far as they go") {
   std::string bytes = Content(FAKE_NEEDY), why;
+  REQUIRE(!bytes.empty());
   for (size_t size = 0; size < bytes.size(); size += 61) {
     std::string cut = bytes.substr(0, size);
     ParseElf({cut.data(), cut.size()}, &why);

@@ -16,7 +16,7 @@ constexpr int kRows = 128, kColumns = kDgradJoinColumns, kDepth = kDgradJoinDept
 constexpr int kThreads = 256;
 constexpr int kStageBytes = (kRows + kColumns) * kDepth * 2;
 constexpr int kHalfRows = kRows / 2, kHalfStride = kColumns + 4;  // floats
-constexpr int kSharedBytes =
+[[maybe_unused]] constexpr int kSharedBytes =
     kHalfRows * kHalfStride * 4 > 2 * kStageBytes ? kHalfRows* kHalfStride * 4 : 2 * kStageBytes;
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800

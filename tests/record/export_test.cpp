@@ -1,5 +1,6 @@
 #include "exp/record/export.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -124,10 +125,12 @@ TEST_CASE("an export that is changed anywhere is refused", "[input]") {
   }
   CHECK(ListRuns(b, {}).empty());
   // Whoever makes the checksum fit again gets a run that can be read, or an error; nothing else.
+  // Each import is a transaction on the disk, and its exports are files: not all places.
   int taken = 0;
-  for (size_t i = 0; i < places.size(); ++i) {
+  const size_t stride = std::max<size_t>(1, places.size() / 40);
+  for (size_t i = 0; i < places.size(); i += stride) {
     if (places[i].empty() || places[i] == "/checksum") continue;
-    for (size_t k = 0; k < 2; ++k) {  // each import is a transaction on the disk: not all pairs
+    for (size_t k = 0; k < 2; ++k) {
       const nlohmann::json& value = values[(i + 5 * k) % values.size()];
       nlohmann::json bad = good;
       bad[nlohmann::json::json_pointer(places[i])] = value;

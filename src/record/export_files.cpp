@@ -1,5 +1,6 @@
 // CSV, TensorBoard event files, MLflow's file store.
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <array>
 #include <bit>
@@ -132,16 +133,22 @@ int64_t StartOf(const Run& run, int attempt) {
   return run.created_ns;
 }
 
-// A name that another one already took on disk, or that is a folder of one, gets a number.
-std::string Unique(std::string name, std::set<std::string>& taken) {
+// A name that another one already took on disk, or that is a folder of one, gets a number; where
+// another's file is to be a folder of this one, that folder's name gets it.
+std::string Unique(const std::string& name, std::set<std::string>& taken) {
   auto clash = [&](const std::string& n) {
-    for (const std::string& t : taken) {
-      if (t == n || t.rfind(n + "/", 0) == 0 || n.rfind(t + "/", 0) == 0) return true;
-    }
-    return false;
+    return std::any_of(taken.begin(), taken.end(), [&](const std::string& t) {
+      return t == n || t.rfind(n + "/", 0) == 0 || n.rfind(t + "/", 0) == 0;
+    });
   };
+  size_t end = name.size();  // where the number goes
+  for (const std::string& t : taken) {
+    if (name.rfind(t + "/", 0) == 0) end = std::min(end, t.size());
+  }
   std::string tried = name;
-  for (int i = 2; clash(tried); ++i) tried = name + "_" + std::to_string(i);
+  for (int i = 2; clash(tried); ++i) {
+    tried = name.substr(0, end) + "_" + std::to_string(i) + name.substr(end);
+  }
   taken.insert(tried);
   return tried;
 }

@@ -199,3 +199,18 @@ TEST_CASE("CSV, TensorBoard and MLflow files hold the numbers") {
   CHECK(fs::exists(root / "metrics" / "loss"));
   CHECK(fs::exists(root / "params" / "a.b"));
 }
+
+TEST_CASE("a metric below another's name has a file of its own in MLflow's layout") {
+  TemporaryFolder t;
+  RunWriter run(t.path / "a", {.name = "n", .config_json = "{}"});
+  for (const char* name : {"x", "x/y", "x/y/z", "x_2", "x/w"}) run.Point(name, 0, 1.0);
+  run.End(EndState::kFinished);
+  Store store = Store::Open(t.path / "a");
+  ExportMlflow(store, 1, t.path / "ml");
+  size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(t.path / "ml")) {
+    files +=
+        entry.is_regular_file() && entry.path().string().find("/metrics/") != std::string::npos;
+  }
+  CHECK(files == 5);
+}

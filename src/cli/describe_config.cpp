@@ -154,14 +154,6 @@ Node RedactConfig(const Node& root, snapshot::Redactor& redactor) {
   return Redact(root, "", "", redactor);
 }
 
-std::string RecordedIdentity(const Node& root, const std::vector<std::string>& argv) {
-  snapshot::Redactor redactor(ReadSnapshotOptions(root).redact);
-  redactor.LearnEnvironment();
-  redactor.LearnArgv(argv);
-  LearnConfigSecrets(root, redactor);
-  return config::Identity(RedactConfig(root, redactor)).Hex();
-}
-
 std::vector<record::ConfigValue> DescribeConfig(const Node& root, snapshot::Redactor& redactor) {
   std::vector<record::ConfigValue> out;
   Flatten(root, "", "", redactor, out);

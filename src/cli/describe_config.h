@@ -28,8 +28,6 @@ SnapshotOptions ReadSnapshotOptions(const config::Node& root);
 void LearnConfigSecrets(const config::Node& root, snapshot::Redactor& redactor);
 // The same tree with marks where secrets were; origins and histories are kept.
 config::Node RedactConfig(const config::Node& root, snapshot::Redactor& redactor);
-// The identity that a record of this config has: of the tree without secrets.
-std::string RecordedIdentity(const config::Node& root, const std::vector<std::string>& argv);
 // The leaves of a redacted tree; a list of plain values is one leaf.
 std::vector<record::ConfigValue> DescribeConfig(const config::Node& root,
                                                 snapshot::Redactor& redactor);

@@ -9,6 +9,7 @@
 #include "exp/base/file.h"
 #include "src/cli/command.h"
 #include "src/cli/eval_report.h"
+#include "src/cli/model_flags.h"
 #include "src/cli/model_source.h"
 #include "src/cli/tta_flags.h"
 
@@ -96,13 +97,7 @@ void AddEvalCommand(CLI::App& app, Context&) {
   CLI::App* command =
       app.add_subcommand("eval", "score a run's checkpoint or a file of weights on labelled data");
   command->add_option("target", o->model.target, "RUN, or a .safetensors or .pth file")->required();
-  command->add_option("--config", o->model.config, "a config, instead of the recorded one");
-  command->add_option("--set", o->model.set, "change the config, K=V")
-      ->allow_extra_args(false)
-      ->type_name("K=V");
-  command->add_option("--checkpoint", o->model.which, "which of a run's")
-      ->check(CLI::IsMember({"last", "best"}))
-      ->capture_default_str();
+  AddModelFlags(*command, o->model);
   command->add_option("--part", o->inference.part, "which part of the data")
       ->check(CLI::IsMember({"train", "val", "test"}))
       ->capture_default_str();
@@ -117,7 +112,6 @@ void AddEvalCommand(CLI::App& app, Context&) {
                     "a checkpoint's last weights although it has averages");
   AddTtaFlags(*command, o->tta);
   command->add_option("--device", o->inference.device, "auto, cpu, cuda or cuda:N");
-  command->add_option("--store", o->model.store, "folder of the store");
   command->footer(
       "Example: exp eval @ --out eval\n"
       "         exp eval work_dirs/bccd/epoch_12.safetensors --part test --tta-flip");

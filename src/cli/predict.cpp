@@ -15,6 +15,7 @@
 #include "exp/data/jpeg.h"
 #include "src/cli/command.h"
 #include "src/cli/eval_report.h"
+#include "src/cli/model_flags.h"
 #include "src/cli/model_source.h"
 #include "src/cli/tta_flags.h"
 
@@ -189,19 +190,12 @@ void AddPredictCommand(CLI::App& app, Context&) {
   command->add_option("--min-score", o->min_score, "of the boxes that are drawn")
       ->capture_default_str();
   command->add_flag("--no-draw", o->no_draw, "results.json only");
-  command->add_option("--config", o->model.config, "a config, instead of the recorded one");
-  command->add_option("--set", o->model.set, "change the config, K=V")
-      ->allow_extra_args(false)
-      ->type_name("K=V");
-  command->add_option("--checkpoint", o->model.which, "which of a run's")
-      ->check(CLI::IsMember({"last", "best"}))
-      ->capture_default_str();
+  AddModelFlags(*command, o->model);
   command->add_option("--part", o->inference.part, "whose resize the images get")
       ->check(CLI::IsMember({"val", "test"}))
       ->capture_default_str();
   AddTtaFlags(*command, o->tta);
   command->add_option("--device", o->inference.device, "auto, cpu, cuda or cuda:N");
-  command->add_option("--store", o->model.store, "folder of the store");
   command->footer(
       "Example: exp predict @ image.jpg more_images/ --out predicted\n"
       "         exp predict epoch_12.safetensors image.jpg --config my.yaml --out predicted");

@@ -1,247 +1,282 @@
-// A block makes a tile of 128 x 128 of dy w with tensor cores (mma.sync m16n8k16, fp32 sums), two
-// stages of 32 deep in shared memory by cp.async. Eight warps, two by four, have 64 x 32 each. The
-// result goes through shared memory, half a tile at a time, so that everything else is read and
-// written in octets, row by row. The sums of a tile's columns are added up over the tiles
-// afterwards (bias_grad.h), in a fixed order. Chunks of 16 bytes lie in shared memory where
-// `Swizzle` says, so that the eight rows of a matrix that ldmatrix reads lie in different banks.
+// A block makes tiles of 128 x 128 of dy w, all of the same columns, with tensor cores. Eight
+// warps, two by four, have 64 x 32 each. What is copied into shared memory runs ahead of the
+// products over the ends of tiles: chunks of dy and w, 32 deep, in a ring, and what else flows into
+// a tile, two of them in turn. There a warp adds its products to it, rounds and masks, in the order
+// in which its lanes have them, and writes it out row by row. A block's sums stay in registers
+// until its end; they are added up over the blocks afterwards (bias_grad.h), in a fixed order.
+// Chunks of 16 bytes lie in shared memory where the swizzles say, so that eight rows of them lie in
+// different banks.
 #include "kernels/dgrad_join.h"
+
+#include <algorithm>
 
 #include "kernels/bias_grad.h"
 #include "kernels/octet.cuh"
+#include "kernels/tensor_ops.cuh"
 
 namespace xp::kernels {
 namespace {
 
+using T = __nv_bfloat16;
+
 constexpr int kRows = 128, kColumns = kDgradJoinColumns, kDepth = kDgradJoinDepth;
 constexpr int kThreads = 256;
-constexpr int kStageBytes = (kRows + kColumns) * kDepth * 2;
-constexpr int kHalfRows = kRows / 2, kHalfStride = kColumns + 4;  // floats
-[[maybe_unused]] constexpr int kSharedBytes =
-    kHalfRows * kHalfStride * 4 > 2 * kStageBytes ? kHalfRows* kHalfStride * 4 : 2 * kStageBytes;
+constexpr int kDyBytes = kRows * kDepth * 2, kStageBytes = kDyBytes + kColumns * kDepth * 2;
+constexpr int kTileBytes = kRows * kColumns * 2;
+constexpr size_t SharedBytes(int stages) {
+  return static_cast<size_t>(stages) * kStageBytes + 2 * kTileBytes;
+}
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
-__device__ inline unsigned SharedAddress(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-
-// 16 bytes; zeros where `inside` is false.
-__device__ inline void CopyAsync(unsigned to, const void* from, bool inside) {
-  const int bytes = inside ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes));
-}
-__device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;\n"); }
-template <int kPending>
-__device__ inline void WaitForCopies() {
-  asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending));
-}
-
-template <bool kTransposed>
-__device__ inline void LoadMatrices(unsigned address, unsigned (&r)[4]) {
-  if constexpr (kTransposed) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\n"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address));
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address));
-  }
-}
-
-__device__ inline void MultiplyAdd(float (&c)[4], const unsigned (&a)[4], unsigned b0,
-                                   unsigned b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-      "{%8,%9}, {%0,%1,%2,%3};\n"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// Byte offsets of a 16-byte chunk: of dy's tile (4 chunks a row), and of w's (16 a row).
-__device__ inline unsigned SwizzleA(int row, int chunk) {
+// Byte offsets of a 16-byte chunk: of dy (4 chunks a row), and of w and the tile (16 a row).
+__device__ inline unsigned SwizzleDy(int row, int chunk) {
   return static_cast<unsigned>(row * 64 + ((chunk ^ ((row >> 1) & 3)) * 16));
 }
-__device__ inline unsigned SwizzleB(int row, int chunk) {
+__device__ inline unsigned Swizzle(int row, int chunk) {
   return static_cast<unsigned>(row * 256 + ((chunk ^ (row & 7)) * 16));
 }
 
-struct Tile {
-  int64_t first_row;
-  int first_column;
-};
-
-__device__ inline void LoadStage(const DgradJoinArgs& p, const Tile& tile, int depth,
-                                 unsigned shared) {
-  const auto* dy = static_cast<const __nv_bfloat16*>(p.dy);
-  const auto* w = static_cast<const __nv_bfloat16*>(p.w);
+// One chunk, `depth` onwards, of the products of the rows from `first_row`.
+__device__ inline void LoadChunk(const DgradJoinArgs& p, int64_t first_row, int first_column,
+                                 int depth, unsigned shared) {
+  const auto* dy = static_cast<const T*>(p.dy);
+  const auto* w = static_cast<const T*>(p.w);
   const int thread = static_cast<int>(threadIdx.x);
 #pragma unroll
   for (int u = 0; u < kRows * 4 / kThreads; ++u) {
     const int i = thread + u * kThreads, row = i / 4, chunk = i % 4;
-    const int64_t at = tile.first_row + row;
-    const bool inside = at < p.rows;
-    CopyAsync(shared + SwizzleA(row, chunk), dy + (inside ? at : 0) * p.depth + depth + chunk * 8,
-              inside);
+    const bool inside = first_row + row < p.rows;
+    CopyAsync(shared + SwizzleDy(row, chunk),
+              dy + (inside ? (first_row + row) * p.depth + depth + chunk * 8 : 0), inside);
   }
-  const unsigned second = shared + kRows * kDepth * 2;
 #pragma unroll
   for (int u = 0; u < kDepth * 16 / kThreads; ++u) {
     const int i = thread + u * kThreads, row = i / 16, chunk = i % 16;
-    CopyAsync(second + SwizzleB(row, chunk),
-              w + static_cast<int64_t>(depth + row) * p.columns + tile.first_column + chunk * 8,
-              true);
+    CopyAsync(shared + kDyBytes + Swizzle(row, chunk),
+              w + static_cast<int64_t>(depth + row) * p.columns + first_column + chunk * 8, true);
   }
-  CommitCopies();
 }
 
-// One stage's products for this warp's 64 x 32.
-__device__ inline void MultiplyStage(unsigned shared, int warp_row, int warp_column, int lane,
-                                     float (&sum)[4][4][4]) {
-  const unsigned second = shared + kRows * kDepth * 2;
+// What else flows into a tile; its part of the mask at least into the L2 cache.
+__device__ inline void LoadTile(const DgradJoinArgs& p, int64_t first_row, int first_column,
+                                unsigned shared) {
+  const auto* more = static_cast<const T*>(p.more[0]);
+  const int row = static_cast<int>(threadIdx.x) / 16, chunk = static_cast<int>(threadIdx.x) % 16;
+  const T* from = more + (first_row + row) * p.columns + first_column + chunk * 8;
+#pragma unroll
+  for (int r = 0; r < kRows; r += kThreads / 16) {
+    const bool inside = first_row + row + r < p.rows;
+    CopyAsync(shared + Swizzle(row + r, chunk),
+              inside ? from + static_cast<int64_t>(r) * p.columns : more, inside);
+  }
+  const int64_t mask_row = first_row + static_cast<int>(threadIdx.x);
+  if (p.mask != nullptr && threadIdx.x < kRows && mask_row < p.rows) {
+    asm volatile(
+        "prefetch.global.L2 [%0];\n" ::"l"(p.mask + (mask_row * p.columns + first_column) / 8));
+  }
+}
+
+struct Lane {
+  int row, column;  // of the warp's 64 x 32, in the tile
+  int lane, g, t;
+};
+
+// A chunk's products for this warp.
+__device__ inline void MultiplyChunk(unsigned shared, const Lane& at, float (&sum)[4][4][4]) {
 #pragma unroll
   for (int k = 0; k < kDepth / 16; ++k) {
-    unsigned a[4][4], b[2][4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      LoadMatrices<false>(shared + SwizzleA(warp_row * 64 + i * 16 + lane % 16, k * 2 + lane / 16),
-                          a[i]);
-    }
+    unsigned b[2][4];
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      LoadMatrices<true>(second + SwizzleB(k * 16 + lane % 16, warp_column * 4 + j * 2 + lane / 16),
-                         b[j]);
+      LoadMatrices<true>(
+          shared + kDyBytes + Swizzle(k * 16 + at.lane % 16, at.column / 8 + j * 2 + at.lane / 16),
+          b[j][0], b[j][1], b[j][2], b[j][3]);
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
+      unsigned a[4];
+      LoadMatrices<false>(shared + SwizzleDy(at.row + i * 16 + at.lane % 16, k * 2 + at.lane / 16),
+                          a[0], a[1], a[2], a[3]);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        MultiplyAdd(sum[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+        MultiplyAdd(sum[i][j], a[0], a[1], a[2], a[3], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1],
+                    T{});
       }
     }
   }
 }
 
-// Adds what else flows in to half a tile of products, rounds, masks, writes; column_sum: of this
-// thread's eight columns.
-__device__ inline void JoinHalf(const DgradJoinArgs& p, const Tile& tile, int half,
-                                const float* products, float (&column_sum)[8]) {
-  const int column = static_cast<int>(threadIdx.x) % 16 * 8;
-  const auto* more0 = static_cast<const __nv_bfloat16*>(p.more[0]);
-  const auto* more1 = static_cast<const __nv_bfloat16*>(p.more[1]);
-  constexpr int kOctets = kHalfRows / (kThreads / 16);
-  Octet<__nv_bfloat16> first[kOctets];
-  unsigned bits[kOctets];
+// Adds a second one, seldom there, to this warp's products.
+__device__ inline void AddSecond(const DgradJoinArgs& p, int64_t first_row, int first_column,
+                                 const Lane& at, float (&sum)[4][4][4]) {
+  const int64_t row = first_row + at.row + at.g;
+  const T* from =
+      static_cast<const T*>(p.more[1]) + row * p.columns + first_column + at.column + at.t * 2;
 #pragma unroll
-  for (int u = 0; u < kOctets; ++u) {
-    const int row = static_cast<int>(threadIdx.x) / 16 + u * (kThreads / 16);
-    const int64_t at_row = tile.first_row + half * kHalfRows + row;
-    if (at_row >= p.rows) continue;
-    const int64_t at = at_row * p.columns + tile.first_column + column;
-    first[u] = LoadOctet(more0 + at);
-    bits[u] = p.mask == nullptr ? 0xffu : p.mask[at / 8];
-  }
+  for (int i = 0; i < 8; ++i) {
+    if (row + i * 8 < p.rows) {
 #pragma unroll
-  for (int u = 0; u < kOctets; ++u) {
-    const int row = static_cast<int>(threadIdx.x) / 16 + u * (kThreads / 16);
-    const int64_t at_row = tile.first_row + half * kHalfRows + row;
-    if (at_row >= p.rows) continue;
-    const int64_t at = at_row * p.columns + tile.first_column + column;
-    const float* from = products + row * kHalfStride + column;
-    float g[8], v[8];
-    Unpack(first[u], v);
-#pragma unroll
-    for (int c = 0; c < 8; ++c) g[c] = from[c] + v[c];
-    if (more1 != nullptr) {
-      ReadOctet(more1 + at, v);  // seldom there: no registers are kept for it
-#pragma unroll
-      for (int c = 0; c < 8; ++c) g[c] += v[c];
+      for (int j = 0; j < 4; ++j) {
+        const float2 v = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(from + j * 8));
+        sum[i / 2][j][i % 2 * 2] += v.x;
+        sum[i / 2][j][i % 2 * 2 + 1] += v.y;
+      }
     }
-#pragma unroll
-    for (int c = 0; c < 8; ++c) {
-      g[c] = (bits[u] >> c) & 1 ? ToFloat(FromFloat<__nv_bfloat16>(g[c])) : 0.0f;
-      column_sum[c] += g[c];
-    }
-    StoreOctet(static_cast<__nv_bfloat16*>(p.g) + at, g);
+    from += static_cast<int64_t>(8) * p.columns;
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 2)
-    DgradJoinKernel(const __grid_constant__ DgradJoinArgs p, float* partial) {
-  __shared__ alignas(128) unsigned char shared[kSharedBytes];
-  const unsigned base = SharedAddress(shared);
-  const Tile tile{static_cast<int64_t>(blockIdx.y) * kRows,
-                  static_cast<int>(blockIdx.x) * kColumns};
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp_row = warp / 4, warp_column = warp % 4;
-  float sum[4][4][4] = {};
-  const int stages = p.depth / kDepth;
-  LoadStage(p, tile, 0, base);
-  for (int s = 0; s < stages; ++s) {
-    if (s + 1 < stages) {
-      LoadStage(p, tile, (s + 1) * kDepth, base + (s + 1) % 2 * kStageBytes);
-      WaitForCopies<1>();
-    } else {
-      WaitForCopies<0>();
-    }
-    __syncthreads();
-    MultiplyStage(base + s % 2 * kStageBytes, warp_row, warp_column, lane, sum);
-    __syncthreads();
+// Joins this warp's part of a tile: `tile` holds what else flows in and takes the result, which is
+// then written out. column_sum: of this lane's columns 8 j + 2 t and the next.
+__device__ inline void JoinTile(const DgradJoinArgs& p, int64_t first_row, int first_column,
+                                const Lane& at, const float (&sum)[4][4][4], unsigned char* tile,
+                                float (&column_sum)[4][2]) {
+  const int64_t mask_at = ((first_row + at.row + at.g) * p.columns + first_column + at.column) / 8;
+  unsigned bits[8];  // of this lane's rows, 32 columns
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const bool masked = p.mask != nullptr && first_row + at.row + at.g + i * 8 < p.rows;
+    bits[i] =
+        masked ? *reinterpret_cast<const unsigned*>(p.mask + mask_at + i * p.columns) : 0xffffffffu;
   }
-  auto* products = reinterpret_cast<float*>(shared);
-  float column_sum[8] = {};
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if (warp_row == half) {
+  for (int i = 0; i < 8; ++i) {
+    const int row = at.row + i * 8 + at.g;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          // Row lane / 4 (and + 8), columns 2 (lane % 4) and the next.
-          float* to = products + (i * 16 + lane / 4) * kHalfStride + warp_column * 32 + j * 8 +
-                      lane % 4 * 2;
-          to[0] = sum[i][j][0];
-          to[1] = sum[i][j][1];
-          to[8 * kHalfStride] = sum[i][j][2];
-          to[8 * kHalfStride + 1] = sum[i][j][3];
-        }
-      }
+    for (int j = 0; j < 4; ++j) {
+      auto* word =
+          reinterpret_cast<__nv_bfloat162*>(tile + Swizzle(row, at.column / 8 + j) + at.t * 4);
+      float2 v = __bfloat1622float2(*word);
+      v.x += sum[i / 2][j][i % 2 * 2];
+      v.y += sum[i / 2][j][i % 2 * 2 + 1];
+      const unsigned two = bits[i] >> (j * 8 + at.t * 2);
+      const __nv_bfloat162 g =
+          __floats2bfloat162_rn((two & 1) != 0 ? v.x : 0.0f, (two & 2) != 0 ? v.y : 0.0f);
+      *word = g;
+      v = __bfloat1622float2(g);
+      column_sum[j][0] += v.x;
+      column_sum[j][1] += v.y;
     }
-    __syncthreads();
-    JoinHalf(p, tile, half, products, column_sum);
-    __syncthreads();
   }
-  // [row group][column]
+  __syncwarp();
+  T* to = static_cast<T*>(p.g) + first_row * p.columns + first_column + at.column + at.t * 8;
 #pragma unroll
-  for (int c = 0; c < 8; ++c) {
-    products[threadIdx.x / 16 * kColumns + threadIdx.x % 16 * 8 + c] = column_sum[c];
+  for (int i = 0; i < 8; ++i) {
+    const int row = at.row + i * 8 + at.g;
+    if (first_row + row >= p.rows) continue;
+    *reinterpret_cast<uint4*>(to + static_cast<int64_t>(row) * p.columns) =
+        *reinterpret_cast<const uint4*>(tile + Swizzle(row, at.column / 8 + at.t));
+  }
+}
+
+// The block's sums, of its warps' two halves of the rows.
+__device__ inline void StoreSums(const DgradJoinArgs& p, int first_column, int part, const Lane& at,
+                                 float (&column_sum)[4][2], float* shared, float* partial) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      float& v = column_sum[j][c];
+#pragma unroll
+      for (int step = 4; step < 32; step *= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
+      if (at.g == 0) shared[(at.row != 0) * kColumns + at.column + j * 8 + at.t * 2 + c] = v;
+    }
   }
   __syncthreads();
-  if (threadIdx.x >= kColumns) return;
-  float all = 0;
+  const int column = static_cast<int>(threadIdx.x);
+  if (column >= kColumns) return;
+  partial[static_cast<int64_t>(part) * p.columns + first_column + column] =
+      shared[column] + shared[kColumns + column];
+}
+
+// Block b has the columns of tile b % n of n and every parts-th tile of rows.
+template <int kStages>
+__global__ void __launch_bounds__(kThreads, 2)
+    DgradJoinKernel(const __grid_constant__ DgradJoinArgs p, int tiles, int parts, float* partial) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  const unsigned ring = SharedAddress(shared);
+  unsigned char* const maps = shared + kStages * kStageBytes;
+  const int column_tiles = p.columns / kColumns;
+  const int first_column = static_cast<int>(blockIdx.x) % column_tiles * kColumns;
+  const int part = static_cast<int>(blockIdx.x) / column_tiles;
+  const int chunks = p.depth / kDepth;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const Lane at{warp / 4 * 64, warp % 4 * 32, lane, lane / 4, lane % 4};
+
+  // The next chunk to be copied.
+  int next_tile = part, next_chunk = 0, next_stage = 0, next_map = 0;
+  auto load = [&] {
+    if (next_tile < tiles) {
+      const int64_t row = static_cast<int64_t>(next_tile) * kRows;
+      LoadChunk(p, row, first_column, next_chunk * kDepth, ring + next_stage * kStageBytes);
+      if (next_chunk == 0) {
+        LoadTile(p, row, first_column, SharedAddress(maps + next_map * kTileBytes));
+        next_map ^= 1;
+      }
+      if (++next_chunk == chunks) {
+        next_chunk = 0;
+        next_tile += parts;
+      }
+    }
+    next_stage = next_stage + 1 == kStages ? 0 : next_stage + 1;
+    CommitCopies();
+  };
 #pragma unroll
-  for (int r = 0; r < kThreads / 16; ++r) all += products[r * kColumns + threadIdx.x];
-  partial[static_cast<int64_t>(blockIdx.y) * p.columns + tile.first_column + threadIdx.x] = all;
+  for (int s = 0; s < kStages - 1; ++s) load();
+
+  float column_sum[4][2] = {};
+  int stage = 0, map = 0;
+  for (int tile = part; tile < tiles; tile += parts) {
+    const int64_t first_row = static_cast<int64_t>(tile) * kRows;
+    float sum[4][4][4] = {};
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      WaitForCopies<kStages - 2>();
+      __syncthreads();
+      load();
+      MultiplyChunk(ring + stage * kStageBytes, at, sum);
+      stage = stage + 1 == kStages ? 0 : stage + 1;
+    }
+    if (p.more[1] != nullptr) AddSecond(p, first_row, first_column, at, sum);
+    JoinTile(p, first_row, first_column, at, sum, maps + map * kTileBytes, column_sum);
+    map ^= 1;
+  }
+  __syncthreads();
+  StoreSums(p, first_column, part, at, column_sum, reinterpret_cast<float*>(shared), partial);
 }
 
 #else
 
-__global__ void DgradJoinKernel(const __grid_constant__ DgradJoinArgs, float*) {}
+template <int kStages>
+__global__ void DgradJoinKernel(const __grid_constant__ DgradJoinArgs, int, int, float*) {}
 
 #endif
+
+template <int kStages>
+void Launch(const DgradJoinArgs& args, const DgradJoinPlan& plan, float* partial,
+            cudaStream_t stream) {
+  constexpr size_t kBytes = SharedBytes(kStages);
+  cudaFuncSetAttribute(DgradJoinKernel<kStages>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       static_cast<int>(kBytes));
+  const auto blocks = static_cast<unsigned>(plan.parts * (args.columns / kColumns));
+  DgradJoinKernel<kStages>
+      <<<blocks, kThreads, kBytes, stream>>>(args, plan.tiles, plan.parts, partial);
+}
 
 size_t Aligned(size_t n) { return (n + 255) / 256 * 256; }
 
 size_t PartialBytes(const DgradJoinPlan& plan) {
-  return Aligned(static_cast<size_t>(plan.tiles) * plan.sums.channels * sizeof(float));
+  return Aligned(static_cast<size_t>(plan.parts) * plan.sums.channels * sizeof(float));
 }
 
 }  // namespace
 
-DgradJoinPlan PlanDgradJoin(int64_t rows, int columns, int multiprocessors) {
+DgradJoinPlan PlanDgradJoin(int64_t rows, int columns, int multiprocessors, size_t shared_memory) {
   DgradJoinPlan plan;
   plan.tiles = static_cast<int>((rows + kRows - 1) / kRows);
-  plan.sums = PlanBiasGrad(plan.tiles, columns, ElementType::kF32, multiprocessors);
+  plan.parts = std::clamp(2 * multiprocessors / (columns / kColumns), 1, std::max(plan.tiles, 1));
+  plan.stages = shared_memory >= SharedBytes(3) ? 3 : 2;
+  plan.sums = PlanBiasGrad(plan.parts, columns, ElementType::kF32, multiprocessors);
   return plan;
 }
 
@@ -253,9 +288,11 @@ void DgradJoin(const DgradJoinArgs& args, const DgradJoinPlan& plan, void* scrat
                unsigned* counters, cudaStream_t stream) {
   if (plan.tiles == 0) return;
   auto* partial = static_cast<float*>(scratch);
-  const dim3 grid(static_cast<unsigned>(args.columns / kColumns),
-                  static_cast<unsigned>(plan.tiles));
-  DgradJoinKernel<<<grid, kThreads, 0, stream>>>(args, partial);
+  if (plan.stages == 3) {
+    Launch<3>(args, plan, partial, stream);
+  } else {
+    Launch<2>(args, plan, partial, stream);
+  }
   float* first = args.dbias[0] != nullptr ? args.dbias[0] : args.dbias[1];
   if (first == nullptr) return;
   BiasGrad(partial, first, plan.sums, static_cast<char*>(scratch) + PartialBytes(plan), counters,

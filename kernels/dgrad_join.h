@@ -11,7 +11,8 @@
 
 namespace xp::kernels {
 
-// Columns (the convolution's input channels) by 128, depth (its output channels) by 32.
+// Columns (the convolution's input channels) by 128, depth (its output channels) by 32, two of them
+// or more.
 inline constexpr int kDgradJoinColumns = 128, kDgradJoinDepth = 32;
 
 struct DgradJoinArgs {
@@ -27,9 +28,12 @@ struct DgradJoinArgs {
 
 struct DgradJoinPlan {
   int tiles = 0;    // of rows
-  ColumnPlan sums;  // over the tiles
+  int parts = 1;    // blocks a tile of columns
+  int stages = 2;   // of what is copied ahead
+  ColumnPlan sums;  // over the parts
 };
-DgradJoinPlan PlanDgradJoin(int64_t rows, int columns, int multiprocessors);
+// `shared_memory`: the most bytes that a block may have, at least 96 KiB.
+DgradJoinPlan PlanDgradJoin(int64_t rows, int columns, int multiprocessors, size_t shared_memory);
 // Bytes of scratch, and how many counters (u32, 0 at first; they are 0 again after each run).
 size_t DgradJoinScratch(const DgradJoinPlan& plan);
 inline int DgradJoinCounters(const DgradJoinPlan& plan) { return plan.sums.tiles; }

@@ -13,9 +13,110 @@ namespace {
 
 constexpr int kNoTap = 255;
 
+// In pairs, which is faster than one by one.
 template <typename T>
-__device__ inline float Round(float v) {
-  return ToFloat(FromFloat<T>(v));
+__device__ inline void Round(float (&v)[8]) {
+  Unpack(Pack(v, T{}), v);
+}
+
+// Two neighbouring channels in a word, of 16-bit types: what their arithmetic needs.
+template <typename T>
+struct Pair;
+template <>
+struct Pair<__nv_bfloat16> {
+  using Type = __nv_bfloat162;
+  static constexpr unsigned kLeast = 0xff80ff80u;     // minus infinity
+  static constexpr unsigned kTapBytes = 0x43434343u;  // 0x43xx is 128 + xx, and finite
+};
+template <>
+struct Pair<__half> {
+  using Type = __half2;
+  static constexpr unsigned kLeast = 0xfc00fc00u;
+  static constexpr unsigned kTapBytes = 0x64646464u;  // 0x64xx is 1024 + xx
+};
+
+template <typename T>
+__device__ inline typename Pair<T>::Type AsPair(unsigned word) {
+  return *reinterpret_cast<const typename Pair<T>::Type*>(&word);
+}
+template <typename P>
+__device__ inline unsigned AsWord(P pair) {
+  return *reinterpret_cast<const unsigned*>(&pair);
+}
+// All ones in the halves that are equal.
+template <typename T>
+__device__ inline unsigned EqualMask(unsigned a, unsigned b) {
+  return __heq2_mask(AsPair<T>(a), AsPair<T>(b));
+}
+template <typename T>
+__device__ inline const unsigned (&Words(const Octet<T>& o))[4] {
+  return reinterpret_cast<const unsigned(&)[4]>(o.q[0]);
+}
+
+// The pixel of a window whose normalised value is the greatest, and its tap (a byte a channel).
+// norm is monotone: that is the greatest x, or the greatest -x where the scale is negative
+// (`sign`). Pixels outside the image aren't `inside`. NaN where there is one.
+template <typename T>
+__device__ inline void Greatest(const Octet<T> (&x)[9], unsigned inside, const float (&sign)[8],
+                                float (&best)[8], uint2& taps) {
+  unsigned tap[4];
+  Octet<T> greatest;
+  auto& words = reinterpret_cast<unsigned(&)[4]>(greatest.q[0]);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const unsigned flip =
+        (sign[2 * i] < 0 ? 0x8000u : 0u) | (sign[2 * i + 1] < 0 ? 0x80000000u : 0u);
+    unsigned keys[9];
+#pragma unroll
+    for (int k = 0; k < 9; ++k) {
+      keys[k] = (inside >> k) & 1 ? Words(x[k])[i] ^ flip : Pair<T>::kLeast;
+    }
+    unsigned most = keys[0];
+#pragma unroll
+    for (int k = 1; k < 9; ++k) {
+      most = AsWord(__hmax2_nan(AsPair<T>(most), AsPair<T>(keys[k])));
+    }
+    tap[i] = kNoTap * 0x10001u;
+#pragma unroll
+    for (int k = 8; k >= 0; --k) {  // the first of equals stays
+      const unsigned equal = EqualMask<T>(keys[k], most);
+      tap[i] = (equal & (static_cast<unsigned>(k) * 0x10001u)) | (~equal & tap[i]);
+    }
+    words[i] = most ^ flip;
+  }
+  Unpack(greatest, best);
+  taps = make_uint2(__byte_perm(tap[0], tap[1], 0x6420), __byte_perm(tap[2], tap[3], 0x6420));
+}
+
+__device__ inline void Greatest(const Octet<float> (&x)[9], unsigned inside, const float (&sign)[8],
+                                float (&best)[8], uint2& taps) {
+  unsigned tap[8];
+#pragma unroll
+  for (int c = 0; c < 8; ++c) {
+    best[c] = -INFINITY;
+    tap[c] = kNoTap;
+  }
+#pragma unroll
+  for (int k = 0; k < 9; ++k) {
+    if (((inside >> k) & 1) == 0) continue;
+    float v[8];
+    Unpack(x[k], v);
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      const float key = sign[c] < 0 ? -v[c] : v[c];
+      const bool take = !(key <= best[c]) && best[c] == best[c];  // greater, or the first NaN
+      best[c] = take ? key : best[c];
+      tap[c] = take ? k : tap[c];
+    }
+  }
+  taps = make_uint2(0, 0);
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    taps.x |= tap[c] << (8 * c);
+    taps.y |= tap[4 + c] << (8 * c);
+  }
+#pragma unroll
+  for (int c = 0; c < 8; ++c) best[c] = sign[c] < 0 ? -best[c] : best[c];
 }
 
 template <typename T>
@@ -25,57 +126,38 @@ __global__ void __launch_bounds__(kMapThreads)
   if (!at.inside) return;
   const auto* x = static_cast<const T*>(p.x);
   const int y0 = at.y * 2 - 1, x0 = at.x * 2 - 1;
-  // norm is monotone: the maximum of the normalised values is that of x, or of -x where the scale
-  // is negative.
-  float sign[8], best[8];
-  int tap[8];
-  ReadOctet(p.scale + at.c, sign);
-#pragma unroll
-  for (int c = 0; c < 8; ++c) {
-    sign[c] = sign[c] < 0 ? -1.0f : 1.0f;
-    best[c] = -INFINITY;
-    tap[c] = kNoTap;
-  }
+  Octet<T> raw[9];
+  unsigned inside = 0;
 #pragma unroll
   for (int ky = 0; ky < 3; ++ky) {
-    Octet<T> raw[3];
     const bool row = y0 + ky >= 0 && y0 + ky < in.h;
     const T* from = x + Offset(in, at.n, y0 + ky, x0, at.c);
 #pragma unroll
     for (int kx = 0; kx < 3; ++kx) {
-      if (row && x0 + kx >= 0 && x0 + kx < in.w) raw[kx] = LoadOctet(from + kx * in.c);
-    }
-#pragma unroll
-    for (int kx = 0; kx < 3; ++kx) {
       if (!row || x0 + kx < 0 || x0 + kx >= in.w) continue;
-      float v[8];
-      Unpack(raw[kx], v);
-#pragma unroll
-      for (int c = 0; c < 8; ++c) {
-        const float key = v[c] * sign[c];
-        const bool take = !(key <= best[c]) && best[c] == best[c];  // greater, or the first NaN
-        best[c] = take ? key : best[c];
-        tap[c] = take ? ky * 3 + kx : tap[c];
-      }
+      raw[ky * 3 + kx] = LoadOctet(from + kx * in.c);
+      inside |= 1u << (ky * 3 + kx);
     }
   }
-  float mean[8], slope[8], bias[8], invstd[8];
+  float mean[8], slope[8], bias[8], invstd[8], best[8];
   ReadOctet(p.mean + at.c, mean);
   ReadOctet(p.bias + at.c, bias);
   ReadOctet(p.scale + at.c, slope);
   ReadOctet(p.invstd + at.c, invstd);
+  uint2 taps;
+  Greatest(raw, inside, slope, best, taps);
 #pragma unroll
   for (int c = 0; c < 8; ++c) {
-    const float z = (best[c] * sign[c] - mean[c]) * (slope[c] * invstd[c]) + bias[c];
-    best[c] = Round<T>(z < 0 ? 0.0f : z);
+    const float z = (best[c] - mean[c]) * (slope[c] * invstd[c]) + bias[c];
+    best[c] = z < 0 ? 0.0f : z;
   }
+  Round<T>(best);
   const int64_t to = Offset(out, at.n, at.y, at.x, at.c);
   StoreOctet(static_cast<T*>(p.y) + to, best);
-  uint2 taps = make_uint2(0, 0);
 #pragma unroll
   for (int c = 0; c < 4; ++c) {
-    taps.x |= static_cast<unsigned>(best[c] > 0 ? tap[c] : kNoTap) << (8 * c);
-    taps.y |= static_cast<unsigned>(best[4 + c] > 0 ? tap[4 + c] : kNoTap) << (8 * c);
+    if (!(best[c] > 0)) taps.x |= static_cast<unsigned>(kNoTap) << (8 * c);
+    if (!(best[4 + c] > 0)) taps.y |= static_cast<unsigned>(kNoTap) << (8 * c);
   }
   *reinterpret_cast<uint2*>(p.argmax + to) = taps;
 }
@@ -131,15 +213,37 @@ struct Quad {
       if (kTaps[kPixel][w] < 0) continue;
       const auto tap = static_cast<unsigned>(kTaps[kPixel][w]);
       float v[8];
-      Unpack(dy[w], v);
+      Unpack(Flowing(w, tap), v);
 #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        g[c] += ((taps[w].x >> (8 * c)) & 0xffu) == tap ? v[c] : 0.0f;
-        g[4 + c] += ((taps[w].y >> (8 * c)) & 0xffu) == tap ? v[4 + c] : 0.0f;
+      for (int c = 0; c < 8; ++c) g[c] += v[c];
+    }
+    if constexpr (kPixel != 0) {  // one alone is what it was
+      Round<T>(g);
+    }
+  }
+
+ private:
+  // What flows from a window into the pixel at a tap.
+  __device__ Octet<T> Flowing(int w, unsigned tap) const {
+    Octet<T> o = dy[w];
+    if constexpr (sizeof(T) == 2) {
+      // Taps as numbers, two channels a word.
+      constexpr unsigned kBytes = Pair<T>::kTapBytes;
+      const unsigned which = (kBytes & 0xff00ff00u) | tap * 0x10001u;
+      o.q[0].x &= EqualMask<T>(__byte_perm(taps[w].x, kBytes, 0x4140), which);
+      o.q[0].y &= EqualMask<T>(__byte_perm(taps[w].x, kBytes, 0x4342), which);
+      o.q[0].z &= EqualMask<T>(__byte_perm(taps[w].y, kBytes, 0x4140), which);
+      o.q[0].w &= EqualMask<T>(__byte_perm(taps[w].y, kBytes, 0x4342), which);
+    } else {
+#pragma unroll
+      for (int c = 0; c < 8; ++c) {
+        const unsigned bytes = c < 4 ? taps[w].x : taps[w].y;
+        if (((bytes >> (c % 4 * 8)) & 0xffu) != tap) {
+          reinterpret_cast<unsigned(&)[8]>(o.q)[c] = 0;
+        }
       }
     }
-#pragma unroll
-    for (float& v : g) v = Round<T>(v);
+    return o;
   }
 };
 

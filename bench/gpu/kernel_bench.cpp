@@ -23,6 +23,7 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
 #include "kernels/global_avg_pool.h"
+#include "kernels/grouped_conv.h"
 #include "kernels/image_normalize.h"
 #include "kernels/l2_norm.h"
 #include "kernels/max_pool.h"
@@ -30,6 +31,7 @@
 #include "kernels/optimizer.h"
 #include "kernels/resample.h"
 #include "kernels/scale_channels.h"
+#include "kernels/stem_conv.h"
 
 namespace {
 
@@ -291,6 +293,26 @@ void Pooling(Bench& b, const char* model, const MapShape& in, const MapShape& ou
   });
 }
 
+void Stem(Bench& b, const char* model, int n, int h, int w) {
+  if (!StemConvRuns()) return;
+  const StemShape s{n, h, w, (h - 1) / 2 + 1, (w - 1) / 2 + 1};
+  const size_t image = size_t{3} * n * h * w * kElement,
+               map = size_t{64} * n * s.p * s.q * kElement;
+  auto run = [&](const char* name, bool grad) {
+    b.Run(std::string(name) + model, static_cast<double>(image + map),
+          [&, grad]() -> Bench::Launch {
+            void *x = b.pool.Take(image), *f = b.pool.Take(64 * 147 * kElement),
+                 *y = b.pool.Take(map);
+            void* scratch = b.pool.Take(StemConvGradScratch(s, b.multiprocessors));
+            return [=, &b] {
+              if (grad) StemConvGrad(x, y, f, s, b.multiprocessors, scratch, kType, b.stream);
+              if (!grad) StemConv(x, f, nullptr, y, s, false, b.multiprocessors, kType, b.stream);
+            };
+          });
+  };
+  run("stem ", false), run("stem grad ", true);
+}
+
 void Upsampling(Bench& b) {
   const MapShape top{16, 100, 168, 256}, out{16, 200, 336, 256};
   const size_t small = size_t{16} * 100 * 168 * 256 * kElement, big = small * 4;
@@ -362,6 +384,37 @@ void Classification(Bench& b) {
       L2NormGrad(dy, x, scale, dx, dscale, plan, scratch, b.counters, kType, b.stream);
     };
   });
+}
+
+// ResNeXt-101-32x4d's 3 x 3 convolutions: the bytes of x and y.
+void GroupedConvs(Bench& b) {
+  const GroupedConvShape shapes[] = {
+      {256, 56, 56, 128, 4, 1},   {256, 28, 28, 256, 8, 1}, {256, 14, 14, 512, 16, 1},
+      {256, 7, 7, 1024, 32, 1},   {256, 56, 56, 256, 8, 2}, {256, 28, 28, 512, 16, 2},
+      {256, 14, 14, 1024, 32, 2},
+  };
+  const std::pair<GroupedConvKind, const char*> kinds[] = {
+      {GroupedConvKind::kForward, "forward"},
+      {GroupedConvKind::kDataGrad, "data"},
+      {GroupedConvKind::kWeightGrad, "weight"},
+  };
+  for (const GroupedConvShape& s : shapes) {
+    const auto n = static_cast<size_t>(s.n), c = static_cast<size_t>(s.c) * kElement;
+    const size_t x_bytes = n * static_cast<size_t>(s.h * s.w) * c;
+    const size_t y_bytes = n * static_cast<size_t>(s.p() * s.q()) * c;
+    for (const auto& [kind, name] : kinds) {
+      const GroupedConvPlan plan = PlanGroupedConv(kind, s, kType, b.multiprocessors);
+      char text[80];
+      std::snprintf(text, sizeof text, "grouped %s %dx%dx%dx%d s%d", name, s.n, s.h, s.w, s.c,
+                    s.stride);
+      b.Run(text, static_cast<double>(x_bytes + y_bytes), [&]() -> Bench::Launch {
+        void *x = b.pool.Take(x_bytes), *y = b.pool.Take(y_bytes);
+        void* w = b.pool.Take(c * 9 * static_cast<size_t>(s.group));
+        void* scratch = b.pool.Take(GroupedConvScratch(plan));
+        return [=, &b] { GroupedConv(plan, x, w, y, scratch, b.stream); };
+      });
+    }
+  }
 }
 
 // 25.6 M parameters: 54 convolutions' worth of large segments and 106 small ones.
@@ -469,7 +522,10 @@ int main(int argc, char** argv) {
   for (const Shape& s : {kShapes[2], kShapes[3], kShapes[8], kShapes[9]}) Maps(b, s);
   Pooling(b, "r50 256x112x112x64", {256, 112, 112, 64}, {256, 56, 56, 64});
   Pooling(b, "frcnn 16x400x672x64", {16, 400, 672, 64}, {16, 200, 336, 64});
+  Stem(b, "r50 256x224x224", 256, 224, 224);
+  Stem(b, "frcnn 16x800x1344", 16, 800, 1344);
   Upsampling(b);
+  GroupedConvs(b);
   Images(b);
   Classification(b);
   Updates(b);

@@ -39,10 +39,40 @@ std::vector<Block> Lifetimes(const Graph& g, const std::vector<size_t>& workspac
   return blocks;
 }
 
+// Gives outputs their input's block where they may have it; whose block each tensor then uses.
+std::vector<size_t> ShareInPlace(const Graph& g, const std::vector<std::vector<InPlace>>& in_place,
+                                 std::vector<Block>* blocks) {
+  std::vector<size_t> owner(blocks->size());
+  std::iota(owner.begin(), owner.end(), size_t{0});
+  const std::vector<Block> alone = *blocks;
+  for (size_t i = 0; i < in_place.size(); ++i) {
+    const Op& op = g.ops()[i];
+    const auto now = static_cast<int64_t>(i);
+    std::vector<TensorId> taken;
+    for (const InPlace& pair : in_place[i]) {
+      if (pair.output >= op.outputs.size() || pair.input >= op.inputs.size()) continue;
+      const TensorId in = op.inputs[pair.input], out = op.outputs[pair.output];
+      if (in == kNoTensor || out == kNoTensor || in == out) continue;
+      const auto from = static_cast<size_t>(in), to = static_cast<size_t>(out);
+      const bool fits = alone[from].bytes > 0 && alone[from].bytes == alone[to].bytes &&
+                        alone[from].last == now && alone[to].first == now && owner[to] == to &&
+                        std::find(taken.begin(), taken.end(), in) == taken.end();
+      if (!fits) continue;
+      taken.push_back(in);
+      owner[to] = owner[from];
+      (*blocks)[owner[to]].last = alone[to].last;
+      (*blocks)[to].bytes = 0;
+    }
+  }
+  return owner;
+}
+
 }  // namespace
 
-MemoryPlan PlanMemory(const Graph& g, const std::vector<size_t>& workspace_bytes) {
+MemoryPlan PlanMemory(const Graph& g, const std::vector<size_t>& workspace_bytes,
+                      const std::vector<std::vector<InPlace>>& in_place) {
   std::vector<Block> blocks = Lifetimes(g, workspace_bytes);
+  const std::vector<size_t> owner = ShareInPlace(g, in_place, &blocks);
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -66,7 +96,7 @@ MemoryPlan PlanMemory(const Graph& g, const std::vector<size_t>& workspace_bytes
     plan.arena_bytes = std::max(plan.arena_bytes, offset + b.bytes);
   }
   for (size_t i = 0; i < blocks.size(); ++i) {
-    (i < g.tensors().size() ? plan.offset : plan.workspace).push_back(blocks[i].offset);
+    (i < g.tensors().size() ? plan.offset : plan.workspace).push_back(blocks[owner[i]].offset);
   }
   for (const Tensor& t : g.tensors()) {
     if (t.storage == Storage::kInput || t.storage == Storage::kOutput) {

@@ -41,9 +41,14 @@ size_t ParamBuffers::TotalBytes() const {
 }
 
 std::vector<float> ParamBuffers::Read(Storage storage) const {
-  std::vector<float> values(Bytes(storage) / sizeof(float));
-  if (!values.empty()) backend_.Download(values.data(), Data(storage), Bytes(storage));
+  std::vector<float> values;
+  Read(storage, &values);
   return values;
+}
+
+void ParamBuffers::Read(Storage storage, std::vector<float>* values) const {
+  values->resize(Bytes(storage) / sizeof(float));
+  if (!values->empty()) backend_.Download(values->data(), Data(storage), Bytes(storage));
 }
 
 void ParamBuffers::Write(Storage storage, const std::vector<float>& values) {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "exp/base/error.h"
+#include "src/graph/step_edit.h"
 
 namespace xp::graph {
 namespace {
@@ -14,6 +15,16 @@ std::vector<std::unique_ptr<Kernel>> CreateKernels(Backend& backend, const Graph
   kernels.reserve(g.ops().size());
   for (const Op& op : g.ops()) kernels.push_back(backend.CreateKernel(g, op));
   return kernels;
+}
+
+// As the backend wants it. Where it rewrites steps, values may also change place: true.
+bool Rewrite(const Backend& backend, Graph* g) {
+  if (!g->fusible()) return false;
+  const StepPasses passes = backend.step_passes();
+  RunStepPasses(*g, passes);
+  if (StepPassesText(passes) == "none") return false;
+  DelayWideOps(*g);
+  return true;
 }
 
 std::vector<size_t> Workspaces(const std::vector<std::unique_ptr<Kernel>>& kernels) {
@@ -27,15 +38,21 @@ size_t Aligned(size_t n) {
   return (n + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
+MemoryPlan Plan(const Graph& g, const std::vector<std::unique_ptr<Kernel>>& kernels,
+                bool in_place) {
+  return PlanMemory(g, Workspaces(kernels),
+                    in_place ? GpuInPlace(g) : std::vector<std::vector<InPlace>>{});
+}
+
 double Gib(uint64_t bytes) { return static_cast<double>(bytes) / (1u << 30); }
 
 }  // namespace
 
 Program::Program(Backend& backend, Graph graph, ParamBuffers& params, std::shared_ptr<Buffer> arena)
     : backend_(backend), graph_(std::move(graph)), params_(params) {
-  if (graph_.fusible()) RunStepPasses(graph_, backend_.step_passes());
+  const bool in_place = Rewrite(backend_, &graph_);
   kernels_ = CreateKernels(backend_, graph_);
-  plan_ = PlanMemory(graph_, Workspaces(kernels_));
+  plan_ = Plan(graph_, kernels_, in_place);
   arena_ = std::move(arena);
   size_t needed = plan_.persistent_bytes;
   if (!arena_ || arena_->bytes() < plan_.arena_bytes) needed += plan_.arena_bytes;
@@ -79,8 +96,8 @@ Program::Program(Backend& backend, Graph graph, ParamBuffers& params, std::share
 }
 
 size_t Program::BytesNeeded(Backend& backend, Graph graph) {
-  if (graph.fusible()) RunStepPasses(graph, backend.step_passes());
-  MemoryPlan plan = PlanMemory(graph, Workspaces(CreateKernels(backend, graph)));
+  const bool in_place = Rewrite(backend, &graph);
+  MemoryPlan plan = Plan(graph, CreateKernels(backend, graph), in_place);
   return plan.persistent_bytes + plan.arena_bytes;
 }
 

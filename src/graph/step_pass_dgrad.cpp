@@ -8,13 +8,17 @@
 namespace xp::graph {
 namespace {
 
-// What the kernel does: 1x1 of stride 1, bf16, columns by 128 and depth by 32.
+// What the kernel does: 1x1 of stride 1, bf16, columns by 128, depth by 32 from 64. The deeper ones
+// are left alone: their products take longer than memory does, and cuDNN makes them faster.
+constexpr int64_t kLeastDepth = 64, kMostDepth = 128;
+
 bool Fits(const Graph& g, const Op& dgrad) {
   const auto& attrs = std::get<ConvAttrs>(dgrad.attrs);
   const Tensor& w = g.tensor(dgrad.inputs[1]);
   return w.dtype == DType::kBF16 && w.shape[1] == 1 && w.shape[2] == 1 && attrs.groups == 1 &&
          attrs.stride == std::array{1, 1} && attrs.pad == std::array{0, 0} &&
-         w.shape[3] % 128 == 0 && w.shape[0] % 32 == 0;
+         w.shape[3] % 128 == 0 && w.shape[0] % 32 == 0 && w.shape[0] >= kLeastDepth &&
+         w.shape[0] <= kMostDepth;
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "exp/graph/backend.h"
 #include "src/graph/cuda/conv_variants.h"
 #include "src/graph/cuda/cudnn_library.h"
+#include "src/graph/cuda/own_conv.h"
+#include "src/graph/cuda/plan_maker.h"
 #include "src/graph/half.h"
 
 namespace xp::graph::cuda {
@@ -168,19 +170,49 @@ double WorstError(const std::vector<float>& got, const std::vector<double>& want
   return worst / largest;
 }
 
+// A problem with its content on the device and what should come out.
+class Checked {
+ public:
+  explicit Checked(const ConvProblem& c)
+      : c_(c),
+        x_(Draw(c.x_elements(), 1, c.type)),
+        w_(Draw(c.w_elements(), 2, c.type)),
+        y_(Draw(c.y_elements(), 3, c.type)),
+        bias_(Draw(c.k, 4, DType::kF32)),
+        want_(Reference(c, x_, w_, y_, bias_)),
+        dx_(x_, c.type),
+        dw_(w_, c.type),
+        dy_(y_, c.type),
+        dbias_(bias_, DType::kF32) {}
+
+  // What it leaves, after a run over leftovers that would show.
+  std::vector<float> Run(ConvPlan& plan) {
+    OnDevice& out = c_.kind == ConvKind::kForward    ? dy_
+                    : c_.kind == ConvKind::kDataGrad ? dx_
+                                                     : dw_;
+    void* workspace = nullptr;
+    cudaMalloc(&workspace, plan.workspace_bytes() + 256);
+    cudaMemset(workspace, 0xff, plan.workspace_bytes() + 256);
+    out.Poison();
+    cudaDeviceSynchronize();
+    plan.Run({dx_.data(), dw_.data(), dy_.data(), dbias_.data()}, workspace);
+    REQUIRE(cudaStreamSynchronize(TestDevice()->stream) == cudaSuccess);
+    cudaFree(workspace);
+    return out.Read();
+  }
+  void Check(ConvPlan& plan) { CHECK(WorstError(Run(plan), want_) <= Tolerance(c_)); }
+
+ private:
+  ConvProblem c_;
+  std::vector<float> x_, w_, y_, bias_;
+  std::vector<double> want_;
+  OnDevice dx_, dw_, dy_, dbias_;
+};
+
 // The number of plans that ran.
 int CheckProblem(const ConvProblem& c) {
   Device* device = TestDevice();
-  std::vector<float> x = Draw(c.x_elements(), 1, c.type);
-  std::vector<float> w = Draw(c.w_elements(), 2, c.type);
-  std::vector<float> y = Draw(c.y_elements(), 3, c.type);
-  std::vector<float> bias = Draw(c.k, 4, DType::kF32);
-  std::vector<double> want = Reference(c, x, w, y, bias);
-  OnDevice dx(x, c.type);
-  OnDevice dw(w, c.type);
-  OnDevice dy(y, c.type);
-  OnDevice db(bias, DType::kF32);
-  OnDevice& out = c.kind == ConvKind::kForward ? dy : c.kind == ConvKind::kDataGrad ? dx : dw;
+  Checked checked(c);
   int ran = 0;
   for (const ConvVariant& variant : VariantsOf(c)) {
     std::string why;
@@ -191,16 +223,8 @@ int CheckProblem(const ConvProblem& c) {
       if (!plan) continue;
       std::unique_ptr<ConvPlan> whole = Complete(variant, c, std::move(plan), device->stream);
       if (whole->workspace_bytes() > (size_t{1} << 30)) continue;
-      void* workspace = nullptr;
-      cudaMalloc(&workspace, whole->workspace_bytes() + 256);
-      cudaMemset(workspace, 0xff, whole->workspace_bytes() + 256);
-      out.Poison();
-      cudaDeviceSynchronize();
-      whole->Run({dx.data(), dw.data(), dy.data(), db.data()}, workspace);
       INFO(c.Key() << " " << variant.name << ":" << engine);
-      REQUIRE(cudaStreamSynchronize(device->stream) == cudaSuccess);
-      cudaFree(workspace);
-      CHECK(WorstError(out.Read(), want) <= Tolerance(c));
+      checked.Check(*whole);
       ++ran;
     }
   }
@@ -258,10 +282,60 @@ TEST_CASE("a first layer is put to cuDNN in every form") {
   ConvProblem stem = Problem(ConvKind::kWeightGrad, DType::kBF16, 21, 3, 16, 7, 2, 3);
   std::vector<std::string> names;
   for (const ConvVariant& v : VariantsOf(stem)) names.push_back(v.name);
-  CHECK(names == std::vector<std::string>{"plain", "pad4-plain", "pad8-plain", "depth-plain",
-                                          "rows-plain"});
+  CHECK(names ==
+        std::vector<std::string>{"plain", "pad4-plain", "pad8-plain", "depth-plain", "rows-plain"});
   stem.kind = ConvKind::kDataGrad;
   CHECK(VariantsOf(stem).size() == 1);
+}
+
+TEST_CASE("our own stem gives the reference's result, and the same bits each time") {
+  if (TestDevice() == nullptr) return;
+  struct Size {
+    int64_t n, h, w;
+  };
+  // Widths of whole 16-byte chunks and others, units that reach beyond the map, more units than
+  // blocks, one pixel.
+  for (const Size& s : {Size{1, 1, 1}, Size{1, 7, 2}, Size{2, 21, 23}, Size{1, 9, 1344},
+                        Size{3, 64, 96}, Size{5, 130, 200}, Size{16, 61, 111}}) {
+    for (DType type : {DType::kBF16, DType::kF16}) {
+      for (ConvKind kind : {ConvKind::kForward, ConvKind::kWeightGrad}) {
+        for (bool epilogue : {false, true}) {
+          ConvProblem p = Problem(kind, type, 8, 3, 64, 7, 2, 3);
+          p.n = s.n, p.h = s.h, p.w = s.w;
+          p.p = (s.h - 1) / 2 + 1, p.q = (s.w - 1) / 2 + 1;
+          p.bias = p.relu = epilogue;
+          if (epilogue && kind != ConvKind::kForward) continue;
+          INFO(p.Key());
+          auto own = OwnConvs(p, TestDevice()->stream);
+          REQUIRE(own.size() == 1);
+          Checked checked(p);
+          checked.Check(*own[0].plan);
+          CHECK(checked.Run(*own[0].plan) == checked.Run(*own[0].plan));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("our own stem is among the plans and found by its name") {
+  if (TestDevice() == nullptr) return;
+  ConvProblem stem = Problem(ConvKind::kForward, DType::kBF16, 21, 3, 64, 7, 2, 3);
+  auto choices = [](const ConvProblem& p, const std::string& choice) {
+    std::vector<std::string> names;
+    for (const PlanCandidate& c :
+         MakePlans(TestDevice()->target, p, choice, 1, TestDevice()->stream).candidates) {
+      names.push_back(c.choice);
+    }
+    return names;
+  };
+  CHECK(choices(stem, "").back() == "own:stem");
+  CHECK(choices(stem, "own:stem") == std::vector<std::string>{"own:stem"});
+  ConvProblem other = stem;
+  other.type = DType::kF32;
+  CHECK(choices(other, "").back() != "own:stem");
+  CHECK(choices(other, "own:stem").empty());
+  other = stem, other.k = 32;
+  CHECK(choices(other, "own:stem").empty());
 }
 
 }  // namespace xp::graph::cuda

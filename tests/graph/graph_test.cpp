@@ -130,6 +130,30 @@ TEST_CASE("tensors that are alive together never share bytes") {
   CHECK(plan.arena_bytes < sum);
 }
 
+TEST_CASE("an output takes the place of an input that nobody reads any more") {
+  Graph g = NewGraph();
+  auto temp = [&](int64_t n) { return g.AddTemp("t", {n}); };
+  const TensorId x = g.AddInput("x", {1000}, DType::kF32);
+  const TensorId a = temp(1000), b = temp(1000), c = temp(1000), d = temp(1000), e = temp(1000);
+  const TensorId half = temp(500);
+  g.AddOp(OpType::kRelu, {x}, {a}, NoAttrs{}, "not over an input of the graph");
+  g.AddOp(OpType::kRelu, {a}, {b}, NoAttrs{}, "a is read again");
+  g.AddOp(OpType::kAdd, {b, a}, {c}, ReluAttrs{}, "over b");
+  g.AddOp(OpType::kReluGrad, {a, c}, {d}, NoAttrs{}, "over a");
+  g.AddOp(OpType::kRelu, {d}, {half}, NoAttrs{}, "not as large");
+  g.AddOp(OpType::kAdd, {half, half}, {e}, ReluAttrs{}, "not as large either");
+  const auto offset = [&](const MemoryPlan& plan, TensorId id) {
+    return plan.offset[static_cast<size_t>(id)];
+  };
+  const MemoryPlan plan = PlanMemory(g, std::vector<size_t>(6, 0), GpuInPlace(g));
+  CHECK(offset(plan, b) != offset(plan, a));
+  CHECK(offset(plan, c) == offset(plan, b));
+  CHECK(offset(plan, d) == offset(plan, a));
+  CHECK(offset(plan, half) != offset(plan, d));
+  CHECK(plan.arena_bytes == 8192);  // two of 4000, each in 4096
+  CHECK(PlanMemory(g, std::vector<size_t>(6, 0)).arena_bytes == 3 * 4096);
+}
+
 TEST_CASE("output sizes are torch's") {
   CHECK(ConvOutputSize(800, 7, 2, 3, 1) == 400);
   CHECK(ConvOutputSize(19, 3, 1, 6, 6) == 19);

@@ -227,7 +227,7 @@ TEST_CASE("a data gradient joined with others agrees with its twin", "[nn]") {
     bool mask, second;
   };
   for (const Join& t :
-       {Join{{1, 1, 3, 32}, 128, true, false}, Join{{2, 9, 11, 64}, 256, true, true},
+       {Join{{1, 1, 3, 64}, 128, true, false}, Join{{2, 9, 11, 64}, 256, true, true},
         Join{{1, 16, 8, 128}, 128, false, false}, Join{{3, 40, 37, 96}, 384, true, false}}) {
     INFO(ShapeText(t.map) << " to " << t.columns);
     Shape wide = t.map;

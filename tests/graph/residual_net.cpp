@@ -83,9 +83,10 @@ Graph ResidualNet(const ResidualNetOptions& o, DType compute) {
 Trained TrainResidualNet(Backend& backend, DType compute, const StepPasses& passes, int steps,
                          const ResidualNetOptions& options) {
   Graph g = ResidualNet(options, compute);
-  RunStepPasses(g, passes);
+  if (!options.as_asked) RunStepPasses(g, passes);
   if (options.join_dgrads) JoinDgrads(g, true);
-  g.set_fusible(false);
+  if (options.delay) DelayWideOps(g);
+  g.set_fusible(options.as_asked);
   const auto layout = g.shared_layout();
   ParamBuffers params(backend, layout, compute, true, 1, false);
   Trained result;

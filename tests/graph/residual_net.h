@@ -13,6 +13,8 @@ struct ResidualNetOptions {
   bool pool = false;         // a max pool after the first convolution
   bool squeeze = false;      // squeeze-and-excitation in each block
   bool join_dgrads = false;  // JoinDgrads() for every type and shape
+  bool delay = false;        // DelayWideOps()
+  bool as_asked = false;     // as a Program rewrites it by itself, whatever `passes` says
 };
 
 // A convolution, two blocks with a downsampling branch (the second of stride 2), between them one

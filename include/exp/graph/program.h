@@ -31,6 +31,7 @@ class ParamBuffers {
 
   std::vector<float> Read(
       Storage storage) const;  // kParam, kState, kOptimizer, kGrad, kAccumulated
+  void Read(Storage storage, std::vector<float>* values) const;  // into the memory that it has
   void Write(Storage storage, const std::vector<float>& values);
   // After writing kParam: brings kParamCompute up to date. Rounds to nearest even.
   void RefreshComputeCopy();

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "exp/base/error.h"
@@ -61,8 +60,9 @@ constexpr const char* kStepPassesNote = "step passes = ";
 
 // Those of the recorded run whose plans are given; else everything that EXP_FUSION_OFF doesn't take
 // away. In both cases what the libraries found can do.
-StepPasses DevicePasses(const CudaOptions& options) {
-  const StepPasses all{.sums = true, .pairs = true, .pool = true, .squeeze = true, .gram = true};
+StepPasses DevicePasses(const CudaOptions& options, const Device& device) {
+  StepPasses all{.sums = true, .pairs = true, .pool = true, .squeeze = true, .gram = true};
+  all.dgrad = device.major >= 8;  // tensor cores for bf16
   StepPasses passes = options.plans.empty() ? AllowedStepPasses(all) : StepPasses{};
   for (const std::string& note : options.plans) {
     if (note.rfind(kStepPassesNote, 0) != 0) continue;
@@ -74,9 +74,7 @@ StepPasses DevicePasses(const CudaOptions& options) {
                  why.c_str());
     passes.gram = false;
   }
-  // Not on by itself before it has been measured.
-  const char* on = std::getenv("EXP_FUSION_ON");
-  if (on != nullptr && std::string(on) == "dgrad") passes.dgrad = true;
+  passes.dgrad = passes.dgrad && all.dgrad;
   return passes;
 }
 
@@ -89,7 +87,7 @@ class CudaBackend : public Backend {
         context_{stream_.get(), device_, options, &dnn_, &cublas_},
         uploader_(stream_.get()),
         downloader_(stream_.get()),
-        passes_(DevicePasses(options)),
+        passes_(DevicePasses(options, device_)),
         name_(fmt::format("cuda:{}", options.device)),
         description_(fmt::format("{}, driver {}, cuDNN {}", device_.name, DriverVersion(),
                                  dnn_.version_text())) {}

@@ -115,11 +115,6 @@ ConvProblem PaddedTo(ConvProblem problem, int64_t channels) {
   return problem;
 }
 
-bool IsStem(const ConvProblem& p) {
-  return p.c == 3 && p.groups == 1 && p.r == 7 && p.s == 7 && p.stride == std::array{2, 2} &&
-         p.pad == std::array{3, 3} && p.dilation == std::array{1, 1};
-}
-
 ConvProblem AsSpaceToDepth(ConvProblem problem) {
   problem.h = problem.p + 3;
   problem.w = problem.q + 3;
@@ -142,6 +137,11 @@ ConvProblem AsSpaceToRows(ConvProblem problem) {
 }
 
 }  // namespace
+
+bool IsStem(const ConvProblem& p) {
+  return p.c == 3 && p.groups == 1 && p.r == 7 && p.s == 7 && p.stride == std::array{2, 2} &&
+         p.pad == std::array{3, 3} && p.dilation == std::array{1, 1};
+}
 
 std::vector<ConvVariant> VariantsOf(const ConvProblem& problem) {
   std::vector<ConvVariant> variants;

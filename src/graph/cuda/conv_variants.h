@@ -27,6 +27,9 @@ struct ConvVariant {
   InputForm input = InputForm::kAsIs;
 };
 
+// A ResNet's first layer: 7 x 7 of stride 2 over the three channels of an image.
+bool IsStem(const ConvProblem& problem);
+
 // The first is the most natural one; all give the same result but for rounding.
 std::vector<ConvVariant> VariantsOf(const ConvProblem& problem);
 

@@ -16,7 +16,8 @@ class DgradJoin : public Kernel {
       : stream_(context.stream),
         map_(OutputOf(g, op, 0)),
         depth_(static_cast<int>(InputOf(g, op, 2).shape.at(0))),
-        plan_(kernels::PlanDgradJoin(map_.rows, map_.channels, context.device.multiprocessors)),
+        plan_(kernels::PlanDgradJoin(map_.rows, map_.channels, context.device.multiprocessors,
+                                     context.device.shared_memory_optin)),
         counters_(kernels::DgradJoinCounters(plan_)) {}
 
   size_t WorkspaceBytes() const override { return kernels::DgradJoinScratch(plan_); }
@@ -52,7 +53,8 @@ std::unique_ptr<Kernel> MakeDgradJoin(Context& context, const Graph& g, const Op
   const Tensor& w = InputOf(g, op, 2);
   const bool fits = w.dtype == DType::kBF16 && w.shape.at(1) == 1 && w.shape.at(2) == 1 &&
                     w.shape.at(3) % kernels::kDgradJoinColumns == 0 &&
-                    w.shape.at(0) % kernels::kDgradJoinDepth == 0 && context.device.major >= 8;
+                    w.shape.at(0) % kernels::kDgradJoinDepth == 0 &&
+                    w.shape.at(0) > kernels::kDgradJoinDepth && context.device.major >= 8;
   if (!fits) {
     throw UsageError({.what = "a data gradient can't be joined with other gradients here",
                       .where = op.name,

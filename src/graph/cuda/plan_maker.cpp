@@ -4,6 +4,8 @@
 #include <chrono>
 #include <exception>
 
+#include "src/graph/cuda/own_conv.h"
+
 namespace xp::graph::cuda {
 namespace {
 
@@ -45,10 +47,21 @@ void AddCandidates(const std::shared_ptr<ConvTarget>& target, const ConvProblem&
   }
 }
 
+// Our own kernels for a problem: all of them, or the one that `choice` names.
+void AddOwn(const ConvProblem& problem, const std::string& choice, cudaStream_t stream,
+            MadePlans* made) {
+  for (OwnConv& own : OwnConvs(problem, stream)) {
+    if (choice.empty() || choice == own.choice) {
+      made->candidates.push_back({own.choice, std::move(own.plan)});
+    }
+  }
+}
+
 void AddNamed(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
               const std::string& choice, cudaStream_t stream, MadePlans* made) {
   size_t colon = choice.find(':');
   made->why = "unknown variant";
+  if (choice.compare(0, colon, "own") == 0) return AddOwn(problem, choice, stream, made);
   for (const ConvVariant& variant : VariantsOf(problem)) {
     if (choice.compare(0, colon, variant.name) != 0) continue;
     std::lock_guard lock(HandleMutex());
@@ -75,8 +88,9 @@ MadePlans MakePlans(const std::shared_ptr<ConvTarget>& target, const ConvProblem
     }
     for (const ConvVariant& variant : VariantsOf(problem)) {
       AddCandidates(target, problem, variant, engines, stream, first_only, &made);
-      if (first_only && !made.candidates.empty()) break;
+      if (first_only && !made.candidates.empty()) return made;
     }
+    AddOwn(problem, choice, stream, &made);
   } catch (const std::exception& e) {
     made.why = e.what();
   }

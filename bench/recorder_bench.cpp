@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <thread>
 #include <vector>
@@ -23,6 +24,12 @@ double Since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
+double Processor() {
+  timespec t;
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
 uintmax_t FolderBytes(const fs::path& folder) {
   uintmax_t bytes = 0;
   for (const auto& f : fs::directory_iterator(folder)) {
@@ -35,10 +42,13 @@ void Caller(const fs::path& dir, int64_t points) {
   std::vector<int64_t> ns;
   ns.reserve(static_cast<size_t>(points));
   Clock::time_point start = Clock::now();
+  double used = 0;  // by all threads
   {
     RunWriter run(dir, {.name = "speed"});
+    fmt::print("\"begin_ms\": {:.1f}, ", Since(start) * 1e3);
     int series = run.Series("loss");
     start = Clock::now();
+    used = Processor();
     for (int64_t i = 0; i < points; ++i) {
       Clock::time_point before = Clock::now();
       run.Point(series, i, 0.001 * static_cast<double>(i));
@@ -47,10 +57,12 @@ void Caller(const fs::path& dir, int64_t points) {
     run.End(EndState::kFinished);
   }
   double seconds = Since(start);
+  used = Processor() - used;
   std::sort(ns.begin(), ns.end());
   fmt::print("\"caller_ns_median\": {}, \"caller_ns_p99\": {}, \"durable_points_per_s\": {:.0f}, ",
              ns[ns.size() / 2], ns[ns.size() * 99 / 100], static_cast<double>(points) / seconds);
-  fmt::print("\"bytes_per_point\": {:.1f}, ",
+  fmt::print("\"processor_us_per_point\": {:.2f}, \"bytes_per_point\": {:.1f}, ",
+             used / static_cast<double>(points) * 1e6,
              static_cast<double>(FolderBytes(dir)) / static_cast<double>(points));
   Store store = Store::Open(dir);
   start = Clock::now();
@@ -112,7 +124,7 @@ void Listing(const fs::path& dir, int runs) {
   Clock::time_point start = Clock::now();
   size_t n = ListRuns(store, {.keys = {"optimizer.lr", "metric.bbox_mAP"}}).size();
   double ms = Since(start) * 1e3;
-  fmt::print("\"list_{}_runs_ms\": {:.1f}, ", n, ms);
+  fmt::print("\"listed_runs\": {}, \"list_ms\": {:.1f}, ", n, ms);
 }
 
 }  // namespace

@@ -1,30 +1,33 @@
 """The same measurements for a peer from PyPI: prints one JSON object. bench/recorder.sh runs it.
 
 usage: recorder_peers.py PEER FOLDER
-Each peer is called as its documentation's first example does, one value a call, with code and telemetry capture off; what is
-left after a kill, lists and series are read by a fresh process, through the peer's own reader where it has one.
+Each peer is called as its documentation's first example does, one value a call, with code and telemetry capture off, then once
+more with its defaults; what another process can read, what is left after a kill, lists and series are read by a fresh process,
+through the peer's own reader where it has one. PEER `exp` is a trainer in Python under `exp run` (EXP names the program).
 """
 import glob
 import json
 import os
 import signal
-import sqlite3
 import statistics
+import struct
 import subprocess
 import sys
 import time
 
 KILL_AFTER = 1500  # points, at 1 kHz
+LISTED = 1000
+FILL_SECONDS = 150  # making the runs to list may take longer than listing them
 
 
 def folder_bytes(path):
-    return sum(os.path.getsize(os.path.join(d, f)) for d, _, fs in os.walk(path) for f in fs)
+    return sum(os.path.getsize(os.path.join(d, f)) for d, _, fs in os.walk(path) for f in fs if os.path.isfile(os.path.join(d, f)))
 
 
 class Mlflow:
-    points, runs = 3000, 1000
+    points = 3000
 
-    def __init__(self, folder, name="bench"):
+    def __init__(self, folder, name="bench", defaults=False):
         import mlflow
         self.mlflow = mlflow
         self.version = mlflow.__version__
@@ -52,17 +55,19 @@ class Mlflow:
     @classmethod
     def read(cls, folder):
         c = cls.client(folder)
-        r = c.search_runs([c.get_experiment_by_name("bench").experiment_id])[0]
-        return len(c.get_metric_history(r.info.run_id, "loss"))
+        e = c.get_experiment_by_name("bench")
+        runs = c.search_runs([e.experiment_id]) if e else []
+        return len(c.get_metric_history(runs[0].info.run_id, "loss")) if runs else 0
 
 
 class Aim:
-    points, runs = 20000, 300
+    points = 20000
 
-    def __init__(self, folder, name="bench"):
+    def __init__(self, folder, name="bench", defaults=False):
         import aim
         self.version = getattr(aim.__version__, "__version__", str(aim.__version__))
-        self.run = aim.Run(repo=folder, system_tracking_interval=None, log_system_params=False, capture_terminal_logs=False)
+        off = {} if defaults else {"system_tracking_interval": None, "log_system_params": False, "capture_terminal_logs": False}
+        self.run = aim.Run(repo=folder, **off)
 
     def log(self, step, value):
         self.run.track(value, name="loss", step=step)
@@ -70,31 +75,48 @@ class Aim:
     def close(self):
         self.run.close()
 
-    @staticmethod
-    def list(folder):
-        from aim import Repo
-        return sum(1 for _ in Repo(folder).iter_runs())
+    # Only what its index manager (a part of `aim up`) has indexed can be read: done here, and not timed.
+    indexed = set()
 
-    @staticmethod
-    def read(folder):
-        from aim import Repo
+    @classmethod
+    def repo(cls, folder):
+        import aim
+        from aim.sdk.index_manager import RepoIndexManager
+        repo = aim.Repo(folder)
+        manager = RepoIndexManager.get_index_manager(repo)
+        for run in repo.list_all_runs():
+            if run not in cls.indexed:
+                manager.index(run)
+                cls.indexed.add(run)
+        return aim.Repo(folder)
+
+    @classmethod
+    def list(cls, folder):
+        return sum(run.name is not None for run in cls.repo(folder).iter_runs())
+
+    @classmethod
+    def read(cls, folder):
         n = 0
-        for run in Repo(folder).iter_runs():
+        for run in cls.repo(folder).iter_runs():
             for metric in run.metrics():
-                n += len(metric.values.sparse_list()[0])
+                n += len(metric.values.sparse_list()[0]) if metric.name == "loss" else 0
+        if n == 0:
+            cls.indexed.clear()  # it may have been too early
         return n
 
 
 class Sacred:
-    points, runs = 20000, 100
+    points = 20000
 
-    def __init__(self, folder, name="bench"):
+    def __init__(self, folder, name="bench", defaults=False):
         import sacred
         from sacred.observers import FileStorageObserver
         self.version = sacred.__version__
-        experiment = sacred.Experiment(name, save_git_info=False)
+        experiment = sacred.Experiment(name, save_git_info=False)  # with it, it needs a repository around the script
         experiment.observers.append(FileStorageObserver(folder))
-        self.experiment = experiment
+        self.experiment, self.options = experiment, {"--loglevel": "ERROR"}
+        if not defaults:
+            self.options["--capture"] = "no"
 
     def drive(self, body):
         owner = self
@@ -103,7 +125,7 @@ class Sacred:
             owner.run = _run
             body()
         self.experiment.main(main)
-        self.experiment.run(options={"--loglevel": "ERROR", "--capture": "no"})
+        self.experiment.run(options=self.options)
 
     def log(self, step, value):
         self.run.log_scalar("loss", value, step)
@@ -126,14 +148,18 @@ class Sacred:
 
 
 class Trackio:
-    points, runs = 3000, 0
+    points = 3000
 
-    def __init__(self, folder, name="bench"):
+    @staticmethod
+    def prepare(folder):  # read when it is imported
         os.environ["TRACKIO_DIR"] = os.environ["HF_HOME"] = folder
+
+    def __init__(self, folder, name="bench", defaults=False):
         import trackio
         self.trackio = trackio
         self.version = trackio.__version__
-        trackio.init(project="bench", name=name)
+        off = {} if defaults else {"auto_log_gpu": False, "auto_log_cpu": False}
+        trackio.init(project="bench", name=name, **off)
 
     def log(self, step, value):
         self.trackio.log({"loss": value}, step=step)
@@ -142,21 +168,29 @@ class Trackio:
         self.trackio.finish()
 
     @staticmethod
-    def read(folder):
-        n = 0
-        for f in glob.glob(folder + "/**/*.db", recursive=True):
-            n += sqlite3.connect(f).execute("SELECT count(*) FROM metrics").fetchone()[0]
-        return n
+    def storage():
+        from trackio.sqlite_storage import SQLiteStorage
+        return SQLiteStorage
+
+    @classmethod
+    def list(cls, folder):
+        return len(cls.storage().get_runs("bench"))
+
+    @classmethod
+    def read(cls, folder):
+        return sum("loss" in row for row in cls.storage().get_logs("bench", "bench", max_points=None))
 
 
 class Wandb:
-    points, runs = 20000, 0
+    points = 20000
+    no_list = "no reader for offline runs"
 
-    def __init__(self, folder, name="bench"):
-        os.environ.update(WANDB_MODE="offline", WANDB_DIR=folder, WANDB_SILENT="true", WANDB_DISABLE_GIT="true")
+    def __init__(self, folder, name="bench", defaults=False):
+        os.environ.update(WANDB_MODE="offline", WANDB_DIR=folder, WANDB_SILENT="true")
         import wandb
         self.version = wandb.__version__
-        self.run = wandb.init(project="bench", settings=wandb.Settings(x_disable_stats=True, disable_code=True))
+        off = {} if defaults else {"settings": wandb.Settings(x_disable_stats=True, disable_code=True, disable_git=True)}
+        self.run = wandb.init(project="bench", **off)
 
     def log(self, step, value):
         self.run.log({"loss": value}, step=step)
@@ -167,22 +201,32 @@ class Wandb:
     @staticmethod
     def read(folder):
         from wandb.proto import wandb_internal_pb2
-        from wandb.sdk.internal.datastore import DataStore
         n = 0
-        for f in glob.glob(folder + "/**/*.wandb", recursive=True):
-            store = DataStore()
-            store.open_for_scan(f)
-            while True:
-                try:
-                    data = store.scan_data()
-                except Exception:  # the torn end
-                    break
-                if data is None:
-                    break
-                record = wandb_internal_pb2.Record()
-                record.ParseFromString(data)
-                n += record.WhichOneof("record_type") == "history"
+        for file in {os.path.realpath(f) for f in glob.glob(folder + "/**/*.wandb", recursive=True)}:
+            with open(file, "rb") as f:
+                for data in leveldb_records(f.read()):
+                    record = wandb_internal_pb2.Record()
+                    record.ParseFromString(data)
+                    n += record.WhichOneof("record_type") == "history"
         return n
+
+
+def leveldb_records(log):
+    """Of a .wandb file: LevelDB's log format behind a header of 7 bytes, until its torn end."""
+    at, parts = 7, []
+    while at + 7 <= len(log):
+        room = 32768 - at % 32768
+        if room < 7:  # the rest of a block
+            at += room
+            continue
+        length, kind = struct.unpack_from("<HB", log, at + 4)
+        if kind not in (1, 2, 3, 4) or at + 7 + length > len(log):
+            return
+        parts.append(log[at + 7:at + 7 + length])
+        at += 7 + length
+        if kind in (1, 4):
+            yield b"".join(parts)
+            parts = []
 
 
 PEERS = {"mlflow": Mlflow, "aim": Aim, "sacred": Sacred, "trackio": Trackio, "wandb": Wandb}
@@ -195,23 +239,96 @@ def drive(peer, body):
     peer.close()
 
 
-def child(*args, **more):
-    return subprocess.run([sys.executable, __file__, *args], capture_output=True, text=True, timeout=280, **more).stdout
+def command(*args):
+    return [sys.executable, __file__, *args]
 
 
-def measure(peer, out):
+def child(*args, timeout=280):
+    r = subprocess.run(command(*args), capture_output=True, text=True, timeout=timeout)
+    lines = [line for line in r.stdout.splitlines() if line.startswith("= ")]
+    if not lines:
+        raise RuntimeError(f"{args[0]}: " + (r.stderr.strip().splitlines() or ["no answer"])[-1])
+    return lines[-1].split()[1:]
+
+
+def answer(*values):
+    print("=", *values, flush=True)
+
+
+def begin(name, folder, out, key, **more):
+    start = time.perf_counter()
+    peer = PEERS[name](folder, **more)
+    out[key] = round((time.perf_counter() - start) * 1e3, 1)
+    return peer
+
+
+def calls(peer, points):
     ns = []
 
     def body():
-        for i in range(peer.points):
+        for i in range(points):
             before = time.perf_counter_ns()
             peer.log(i, 0.001 * i)
             ns.append(time.perf_counter_ns() - before)
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     drive(peer, body)
-    seconds = time.perf_counter() - start
-    out.update(caller_ns_median=int(statistics.median(ns)), caller_ns_p99=sorted(ns)[len(ns) * 99 // 100],
-               durable_points_per_s=round(peer.points / seconds), points=peer.points)
+    return sorted(ns), time.perf_counter() - start, time.process_time() - used
+
+
+def speed(name, folder):
+    __import__(name)
+    out = {}
+    peer = begin(name, folder, out, "begin_ms")
+    out["version"] = peer.version
+    before = folder_bytes(folder)
+    ns, seconds, used = calls(peer, peer.points)
+    out.update(points=peer.points, caller_ns_median=int(statistics.median(ns)), caller_ns_p99=ns[len(ns) * 99 // 100],
+               durable_points_per_s=round(peer.points / seconds), processor_us_per_point=round(used / peer.points * 1e6, 1),
+               bytes_per_point=round((folder_bytes(folder) - before) / peer.points, 1))
+    answer(json.dumps(out))
+
+
+def defaults(name, folder):
+    __import__(name)
+    out = {}
+    peer = begin(name, folder, out, "begin_ms", defaults=True)
+    ns = calls(peer, peer.points)[0]
+    answer(out["begin_ms"], int(statistics.median(ns)))
+
+
+def watch(name, folder):
+    """Says when another process could read a first and a second point."""
+    peer, seen = PEERS[name], 0
+    answer("watching")
+    end = time.time() + 60
+    while seen < 2 and time.time() < end:
+        try:
+            n = peer.read(folder)
+        except Exception:  # not there yet
+            n = 0
+        while seen < min(n, 2):
+            seen += 1
+            answer(time.time())
+        time.sleep(0.001)
+
+
+def visible(name, folder):
+    peer, waits = PEERS[name](folder), []
+    watcher = subprocess.Popen(command("watch", name, folder), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def body():
+        watcher.stdout.readline()
+        time.sleep(3)  # its imports; the first point only warms up
+        for i in range(2):
+            start = time.time()
+            peer.log(i, 1.0)
+            line = watcher.stdout.readline()
+            if line:
+                waits.append((float(line.split()[1]) - start) * 1e3)
+        watcher.kill()
+        answer(round(waits[1]) if len(waits) > 1 else "nan")
+        os._exit(0)
+    drive(peer, body)
 
 
 def victim(name, folder):
@@ -226,63 +343,115 @@ def victim(name, folder):
     drive(peer, body)
 
 
-def killed(name, folder, out):
-    """Points left of 1,500 when the process (with what it started) is killed behind the last, and how soon the first was there."""
-    process = subprocess.Popen([sys.executable, __file__, "victim", name, folder], stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL,
-                               start_new_session=True)
+def killed(name, folder):
+    """Points left of 1,500 when the process (with what it started) is killed behind the last."""
+    process = subprocess.Popen(command("victim", name, folder), stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL, start_new_session=True)
     for line in process.stdout:
         if line.strip().endswith("done"):
             break
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    out["left_of_1500_after_kill"] = int(child("read", name, folder).split()[0])
-
-
-def timed(what, name, folder, out, key):
-    text = child(what, name, folder).split()
-    if text:
-        out[key], out[key.replace("_ms", "_found")] = float(text[1]), int(text[0])
-
-
-def main():
-    if sys.argv[1] == "victim":
-        return victim(sys.argv[2], sys.argv[3])
-    if sys.argv[1] in ("read", "list"):
-        peer = PEERS[sys.argv[2]]
-        getattr(peer, sys.argv[1])(sys.argv[3])  # imports and caches
-        start = time.perf_counter()
-        n = getattr(peer, sys.argv[1])(sys.argv[3])
-        print(n, round((time.perf_counter() - start) * 1e3, 2))
-        return sys.stdout.flush(), os._exit(0)
-    name, folder = sys.argv[1], sys.argv[2]
-    for part in ("speed", "killed", "list"):
-        os.makedirs(os.path.join(folder, part))
-    out = {"name": name}
-    peer = PEERS[name](folder + "/speed")
-    out["version"] = peer.version
-    measure(peer, out)
-    out["bytes_per_point"] = round(folder_bytes(folder + "/speed") / peer.points, 1)
-    for part in (lambda: timed("read", name, folder + "/speed", out, "read_series_ms"), lambda: killed(name, folder + "/killed", out)):
-        try:
-            part()
-        except Exception as e:
-            out.setdefault("errors", []).append(f"{type(e).__name__}: {e}"[:120])
-    if peer.runs:
-        try:
-            child("fill", name, folder + "/list")
-            timed("list", name, folder + "/list", out, f"list_{peer.runs}_runs_ms")
-        except Exception as e:
-            out.setdefault("errors", []).append(f"{type(e).__name__}: {e}"[:120])
-    print(json.dumps(out), flush=True)
-    os._exit(0)  # some peers leave threads
+    return int(child("read", name, folder)[0])
 
 
 def fill(name, folder):
-    for i in range(PEERS[name].runs):
-        peer = PEERS[name](folder, f"r{i}")
-        drive(peer, lambda: peer.log(0, 1.0))
+    end, made = time.time() + FILL_SECONDS, 0
+    while made < LISTED and time.time() < end:
+        peer = PEERS[name](folder, f"r{made}")
+        drive(peer, lambda peer=peer: peer.log(0, 1.0))
+        made += 1
+    answer(made)
+
+
+def timed(what, name, folder):
+    peer = PEERS[name]
+    getattr(peer, what)(folder)  # imports and caches
+    start = time.perf_counter()
+    n = getattr(peer, what)(folder)
+    answer(n, round((time.perf_counter() - start) * 1e3, 2))
+
+
+def through_lines(folder):
+    """A trainer in Python under `exp run`, with the defaults: it appends JSON lines."""
+    os.makedirs(folder)
+    with open(folder + "/c.yaml", "w") as f:
+        f.write("a: 1\n")
+    start = time.perf_counter()
+    subprocess.run([os.environ["EXP"], "run", "c.yaml", "--store", "store", "--", *command("lines", "200000", folder + "/ns")], cwd=folder,
+                   check=True, stdout=subprocess.DEVNULL)
+    seconds = time.perf_counter() - start
+    with open(folder + "/ns") as f:
+        median, p99 = f.read().split()
+    print(json.dumps({"name": "exp, JSON lines from Python", "points": 200000, "caller_ns_median": int(median), "caller_ns_p99": int(p99),
+                      "durable_points_per_s": round(200000 / seconds), "bytes_per_point": round(folder_bytes(folder + "/store") / 200000, 1)}))
+
+
+def lines(points, result):
+    ns = []
+    with open(os.environ["EXP_METRICS"], "a") as out:
+        for i in range(points):
+            before = time.perf_counter_ns()
+            out.write(json.dumps({"step": i, "loss": 0.001 * i}) + "\n")
+            out.flush()
+            ns.append(time.perf_counter_ns() - before)
+    ns.sort()
+    with open(result, "w") as out:
+        out.write(f"{ns[points // 2]} {ns[points * 99 // 100]}")
+
+
+def measure(name, folder):
+    for part in ("speed", "defaults", "visible", "killed", "list"):
+        os.makedirs(os.path.join(folder, part))
+    out = {"name": name}
+
+    def attempt(body):
+        try:
+            body()
+        except Exception as e:
+            out.setdefault("errors", []).append(f"{type(e).__name__}: {e}"[:200])
+
+    def with_defaults():
+        begin_ms, median = child("defaults", name, folder + "/defaults")
+        out.update(defaults_begin_ms=float(begin_ms), defaults_caller_ns_median=int(median))
+
+    def read_back():
+        n, ms = child("read", name, folder + "/speed")
+        out.update(read_series_ms=float(ms), read_points=int(n))
+
+    def listing():
+        peer = PEERS[name]
+        if not hasattr(peer, "list"):
+            out["list"] = peer.no_list
+            return
+        child("fill", name, folder + "/list", timeout=FILL_SECONDS + 60)
+        n, ms = child("list", name, folder + "/list")
+        out.update(listed_runs=int(n), list_ms=float(ms))
+
+    attempt(lambda: out.update(json.loads(" ".join(child("speed", name, folder + "/speed", timeout=600)))))
+    attempt(read_back)
+    attempt(lambda: out.update(visible_ms=float(child("visible", name, folder + "/visible")[0])))
+    attempt(lambda: out.update(left_of_1500_after_kill=killed(name, folder + "/killed")))
+    attempt(with_defaults)
+    attempt(listing)
+    print(json.dumps(out).replace("NaN", '"not while it runs"'), flush=True)
+
+
+def main():
+    what, args = sys.argv[1], sys.argv[2:]
+    if len(args) > 1 and hasattr(PEERS.get(args[0]), "prepare"):
+        PEERS[args[0]].prepare(args[1])
+    if what in ("read", "list"):
+        timed(what, *args)
+    elif what == "lines":
+        lines(int(args[0]), args[1])
+    elif what in ("speed", "victim", "fill", "defaults", "watch", "visible"):
+        globals()[what](*args)
+    elif what == "exp":
+        through_lines(args[0])
+    else:
+        measure(what, args[0])
     sys.stdout.flush()
-    os._exit(0)
+    os._exit(0)  # some peers leave threads
 
 
-fill(sys.argv[2], sys.argv[3]) if sys.argv[1] == "fill" else main()
+main()

@@ -1,5 +1,8 @@
-// Records a run from any C++ program. Build it with the library:
+// Records a run from any C++ program. In this tree:
 //   cmake --build build --target record_your_own && build/record_your_own && build/exp show @
+// In another, after `cmake --install build --component recorder --prefix DIR`, with
+// DIR/lib/pkgconfig in PKG_CONFIG_PATH:
+//   c++ -std=c++20 record_your_own.cpp $(pkg-config --cflags --libs exp-record)
 #include <cmath>
 
 #include "exp/record/writer.h"

@@ -184,7 +184,8 @@ void BatchWriter::WriteEpochs(const Batch& batch, Summaries& touched) {
                   "eval_seconds,data_seconds,images_per_second,weights_hash,optimizer_hash) "
                   "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)");
   Statement value(db_, "INSERT OR REPLACE INTO epoch_value VALUES(?1,?2,?3,?4,?5)");
-  for (const auto& [ended, row] : batch.epochs) {
+  for (const auto& [ended, epoch_row] : batch.epochs) {
+    const EpochRow& row = epoch_row;
     epoch.Bind(1, attempt_).Bind(2, row.epoch).Bind(3, row.step).Bind(4, ended);
     epoch.BindReal(5, row.train_seconds)
         .BindReal(6, row.eval_seconds)

@@ -21,17 +21,8 @@ constexpr const char* kColumns =
 
 BenchRecord FromRow(const Statement& s) {
   BenchRecord r;
-  r.id = s.Int(0);
-  r.created_ns = s.Int(1);
-  r.name = s.Text(2);
-  r.label = s.Text(3);
-  r.machine = s.Text(4);
-  r.host = s.Text(5);
-  r.device = s.Text(6);
-  r.command_json = s.Text(7);
-  r.matrix_json = s.Text(8);
-  r.speeds_json = s.Text(9);
-  r.environment_json = s.Text(10);
+  s.Read(r.id, r.created_ns, r.name, r.label, r.machine, r.host, r.device, r.command_json,
+         r.matrix_json, r.speeds_json, r.environment_json);
   return r;
 }
 
@@ -144,22 +135,9 @@ std::vector<BenchRow> LoadBenchRows(const Store& store, int64_t id) {
   s.Bind(1, id);
   while (s.Step()) {
     BenchRow r;
-    r.program = s.Text(0);
-    r.kind = s.Text(1);
-    r.model = s.Text(2);
-    r.batch = static_cast<int>(s.Int(3));
-    r.precision = s.Text(4);
-    r.device = s.Text(5);
-    r.mode = s.Text(6);
-    r.status = s.Text(7);
-    r.reason = s.Text(8);
-    r.images_per_second = s.Real(9);
-    r.milliseconds = s.Real(10);
-    r.spread = s.Real(11);
-    r.bytes = s.Int(12);
-    r.watts = s.Real(13);
-    r.throttled = s.Text(14);
-    r.result_json = s.Text(15);
+    s.Read(r.program, r.kind, r.model, r.batch, r.precision, r.device, r.mode, r.status, r.reason,
+           r.images_per_second, r.milliseconds, r.spread, r.bytes, r.watts, r.throttled,
+           r.result_json);
     out.push_back(std::move(r));
   }
   return out;

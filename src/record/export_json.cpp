@@ -68,6 +68,17 @@ json CurveCells(const Database& db, int64_t run) {
   return curves;
 }
 
+// In the order in which they began: a JSON object has none.
+json CurveOrder(const Database& db, int64_t run) {
+  Statement s(
+      db,
+      "SELECT a.number,s.name FROM series s JOIN attempt a ON a.id=s.attempt WHERE a.run=?1 "
+      "ORDER BY s.id");
+  json order = json::array();
+  for (s.Bind(1, run); s.Step();) order.push_back({s.Int(0), s.Text(1)});
+  return order;
+}
+
 }  // namespace
 
 json ExportJson(const Store& store, int64_t run) {
@@ -81,6 +92,7 @@ json ExportJson(const Store& store, int64_t run) {
   try {
     for (const ExportTable& table : kExportTables) out["tables"][table.name] = Rows(db, table, run);
     out["curves"] = CurveCells(db, run);
+    out["curve_order"] = CurveOrder(db, run);
     Statement o(db,
                 "SELECT hash,data FROM object WHERE hash IN (SELECT object FROM run_object WHERE "
                 "run=?1 UNION "

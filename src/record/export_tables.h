@@ -9,6 +9,7 @@ namespace xp::record {
 // What belongs to one run; "run", "attempt" and "epoch" in it are numbers of this store.
 struct ExportTable {
   const char *name, *where;
+  bool newer = false;  // exports of older programs lack it
 };
 inline constexpr ExportTable kExportTables[] = {
     {"run", "seq=?1"},
@@ -25,6 +26,7 @@ inline constexpr ExportTable kExportTables[] = {
     {"checkpoint", "attempt IN (SELECT id FROM attempt WHERE run=?1)"},
     {"warning", "attempt IN (SELECT id FROM attempt WHERE run=?1)"},
     {"summary", "run=?1"},
+    {"evaluation", "run=?1", true},
 };
 
 inline constexpr char kBase64[] =

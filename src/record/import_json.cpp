@@ -88,7 +88,8 @@ void CheckText(const std::string& table, const std::string& column, const std::s
     fits = !text.empty() && text.size() <= 20 &&
            text.find_first_not_of("0123456789") == std::string::npos;
   } else if (name == "run.command" || name == "run.verdict" || name == "attempt.start" ||
-             name == "config_value.value" || name == "config_value.history") {
+             name == "config_value.value" || name == "config_value.history" ||
+             name == "evaluation.command" || name == "evaluation.report") {
     fits = IsJson(text);
   }
   if (!fits) Bad(name + " is `" + text.substr(0, 40) + "`");
@@ -133,6 +134,7 @@ class Importer {
       throw UsageError({.what = "the store has run " + id + " already"});
     Objects();
     for (const ExportTable& table : kExportTables) {
+      if (table.newer && !in_.at("tables").contains(table.name)) continue;
       for (const json& row : in_.at("tables").at(table.name)) Insert(table.name, row);
     }
     Curves();
@@ -148,7 +150,7 @@ class Importer {
     for (const auto& [hash, document] : in_.at("documents").items()) {
       std::string text = document.at("json").get<std::string>();
       std::string kind = document.at("kind").get<std::string>();
-      if (!UsableDocument(kind, text)) Bad("document " + hash + " is no " + kind);
+      if (!UsableDocument(kind, text)) Bad(fmt::format("document {} is no {}", hash, kind));
       if (PutDocument(db_, kind, text) != hash) Damaged("document " + hash);
     }
   }
@@ -182,6 +184,7 @@ class Importer {
       marks += (marks.empty() ? "?" : ",?");
       cells.push_back(*cell);
     }
+    if (cells.empty()) Bad("table " + table + " holds a row without a known column");
     Statement s(db_, fmt::format("INSERT INTO {}({}) VALUES({})", table, names, marks));
     for (size_t i = 0; i < cells.size(); ++i) BindCell(s, static_cast<int>(i) + 1, cells[i]);
     s.Run();
@@ -206,17 +209,24 @@ class Importer {
     return columns;
   }
   void Curves() {
-    Statement series(db_, "INSERT INTO series(attempt,name) VALUES(?1,?2)");
+    std::map<std::pair<int64_t, std::string>, int64_t>
+        known;  // series by attempt's number and name
+    Statement insert(db_, "INSERT INTO series(attempt,name) VALUES(?1,?2)");
+    auto series = [&](int64_t number, const std::string& name) {
+      auto [it, fresh] = known.try_emplace({number, name}, 0);
+      if (!fresh) return it->second;
+      insert.Bind(1, numbers_.at(number)).Bind(2, name).Run();
+      return it->second = db_.LastRowId();
+    };
+    for (const json& curve : in_.value("curve_order", json::array()))  // absent in older ones
+      series(curve.at(0).get<int64_t>(), curve.at(1).get<std::string>());
     Statement point(db_, "INSERT INTO point(series,n,step,at_ms,value) VALUES(?1,?2,?3,?4,?5)");
     for (const auto& [name, points] : in_.at("curves").items()) {
       std::map<int64_t, std::pair<int64_t, int64_t>> by_attempt;  // series, next n
       for (const json& p : points) {
         int64_t number = p.at(2).get<int64_t>();
         auto [it, fresh] = by_attempt.try_emplace(number);
-        if (fresh) {
-          series.Bind(1, numbers_.at(number)).Bind(2, name).Run();
-          it->second = {db_.LastRowId(), 0};
-        }
+        if (fresh) it->second = {series(number, name), 0};
         point.Bind(1, it->second.first).Bind(2, it->second.second++);
         point.Bind(3, p.at(0).get<int64_t>()).Bind(4, p.at(1).get<int64_t>());
         CheckCell("point", {"value", "", true}, p.at(3));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
@@ -26,29 +27,15 @@ std::vector<RunLine> LoadLines(const Database& db) {
   std::unordered_map<int64_t, size_t> index;
   while (s.Step()) {
     RunLine r;
-    r.seq = s.Int(0);
-    r.id = s.Text(1);
-    r.name = s.Text(2);
-    r.kind = s.Text(3);
-    r.created_ns = s.Int(4);
-    r.work_dir = s.Text(5);
-    r.config_file = s.Text(6);
-    r.config_hash = s.Text(7);
-    r.device = s.Text(8);
-    r.parent_id = s.Text(9);
-    r.relation = s.Text(10);
-    r.seed = s.Text(11);
-    r.threads = static_cast<int>(s.Int(12));
+    s.Read(r.seq, r.id, r.name, r.kind, r.created_ns, r.work_dir, r.config_file, r.config_hash,
+           r.device, r.parent_id, r.relation, r.seed, r.threads);
     r.state = "killed";
     r.reason = "it never began";
     index[r.seq] = lines.size();
     lines.push_back(std::move(r));
   }
   // In order of number, so that a run's newest attempt is the one that stays.
-  Statement a(
-      db, fmt::format("SELECT run,{} FROM attempt a WHERE number=(SELECT max(number) FROM attempt "
-                      "b WHERE b.run=a.run)",
-                      kStatusColumns));
+  Statement a(db, fmt::format("SELECT run,{} FROM attempt ORDER BY run,number", kStatusColumns));
   while (a.Step()) {
     auto found = index.find(a.Int(0));
     if (found == index.end()) continue;
@@ -128,6 +115,26 @@ Values Collect(const Database& db, const char* sql, const std::string& a, const 
   return out;
 }
 
+// Of `img_scale.0`: a list of plain values is one row.
+Values ElementsOf(const Database& db, const std::string& name) {
+  Values out;
+  size_t dot = name.rfind('.');
+  if (dot == std::string::npos || dot + 1 == name.size()) return out;
+  int index = 0;
+  auto [p, error] = std::from_chars(name.data() + dot + 1, name.data() + name.size(), index);
+  if (error != std::errc() || p != name.data() + name.size()) return out;
+  for (auto& [run, list] :
+       Collect(db, "SELECT run,value FROM config_value WHERE path=?1", name.substr(0, dot), "")) {
+    const JsonText* text = std::get_if<JsonText>(&list);
+    nlohmann::json parsed = text ? nlohmann::json::parse(text->text, nullptr, false) : nullptr;
+    if (!parsed.is_array()) continue;
+    int64_t at = index < 0 ? index + static_cast<int64_t>(parsed.size()) : index;
+    if (at >= 0 && at < static_cast<int64_t>(parsed.size()))
+      out[run] = FromJson(parsed[static_cast<size_t>(at)]);
+  }
+  return out;
+}
+
 Values ValuesOf(const Database& db, const std::string& name) {
   if (name == "epoch") {  // how many are done
     return Collect(db, "SELECT run, max(epoch)+1 FROM live_epoch WHERE ?1='' GROUP BY run", "", "");
@@ -135,11 +142,15 @@ Values ValuesOf(const Database& db, const std::string& name) {
   for (const char* kind : {"metric", "loss", "step", "gpu"}) {
     std::string prefix = std::string(kind) + '.';
     if (name.rfind(prefix, 0) != 0) continue;
-    Values found = Collect(db, "SELECT run,last FROM summary WHERE kind=?1 AND name=?2", kind,
-                           name.substr(prefix.size()));
+    std::string rest = name.substr(prefix.size());
+    bool quoted = rest.size() > 2 && rest.front() == '"' && rest.back() == '"';
+    if (quoted) rest = rest.substr(1, rest.size() - 2);
+    Values found =
+        Collect(db, "SELECT run,last FROM summary WHERE kind=?1 AND name=?2", kind, rest);
     if (!found.empty()) return found;
   }
-  return Collect(db, "SELECT run,value FROM config_value WHERE path=?1", name, "");
+  Values found = Collect(db, "SELECT run,value FROM config_value WHERE path=?1", name, "");
+  return found.empty() ? ElementsOf(db, name) : found;
 }
 
 }  // namespace
@@ -170,21 +181,39 @@ std::vector<RunLine> ListRuns(const Store& store, const ListOptions& options) {
   if (!options.sort.empty()) {
     std::stable_sort(lines.begin(), lines.end(), [&](const RunLine& a, const RunLine& b) {
       std::vector<Value> x = get(a, options.sort), y = get(b, options.sort);
-      if (x.empty() || y.empty()) return !x.empty();  // those without the value come last
-      return CompareValues(x[0], y[0]) == -1;
+      if (x.empty() || y.empty()) return !x.empty() && y.empty();  // the ones without come last
+      return options.reverse ? SortsBefore(y[0], x[0]) : SortsBefore(x[0], y[0]);
     });
+  } else if (options.reverse) {
+    std::reverse(lines.begin(), lines.end());
   }
-  if (options.reverse) std::reverse(lines.begin(), lines.end());
   if (options.limit >= 0 && lines.size() > static_cast<size_t>(options.limit)) {
     lines.resize(static_cast<size_t>(options.limit));
   }
-  for (RunLine& r : lines) {
-    for (const std::string& key : options.keys) {
-      std::vector<Value> values = get(r, key);
-      if (!values.empty()) r.values[key] = values[0];
+  for (const std::string& key : options.keys) {
+    auto values = elsewhere.find(key);
+    for (RunLine& r : lines) {
+      if (values == elsewhere.end()) {  // the line's own
+        std::vector<Value> own = get(r, key);
+        if (!own.empty()) r.values[key] = own[0];
+        continue;
+      }
+      auto found = values->second.find(r.seq);
+      if (found != values->second.end()) r.values[key] = found->second;
     }
   }
   return lines;
+}
+
+std::vector<std::string> NamesThatNoRunHas(const Store& store, const std::string& where) {
+  std::vector<std::string> out;
+  Where condition(where);
+  for (const std::string& name : condition.subjects()) {
+    std::vector<Value> unused;
+    bool known = OwnValues(RunLine{}, name, unused) || !ValuesOf(store.db(), name).empty();
+    if (!known && std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+  }
+  return out;
 }
 
 }  // namespace xp::record

@@ -28,15 +28,8 @@ constexpr const char* kColumns =
 
 DoctorReport FromRow(const Statement& s) {
   DoctorReport r;
-  r.id = s.Int(0);
-  r.created_ns = s.Int(1);
-  r.machine = s.Text(2);
-  r.host = s.Text(3);
-  r.level = s.Text(4);
-  r.deep = s.Int(5) != 0;
-  r.seconds = s.Real(6);
-  r.environment_json = s.Text(7);
-  r.report_json = s.Text(8);
+  s.Read(r.id, r.created_ns, r.machine, r.host, r.level, r.deep, r.seconds, r.environment_json,
+         r.report_json);
   return r;
 }
 

@@ -35,21 +35,11 @@ void LoadRow(const Database& db, int64_t seq, Run& run) {
                   document("code_document") + " FROM run r WHERE seq=?1");
   if (!s.Bind(1, seq).Step()) throw UsageError({.what = "the run was removed meanwhile"});
   run.seq = seq;
-  run.id = s.Text(0);
-  run.name = s.Text(1);
-  run.kind = s.Text(2);
-  run.created_ns = s.Int(3);
-  run.command = StringList(s.Text(4));
-  run.cwd = s.Text(5);
-  run.work_dir = s.Text(6);
-  run.seed = s.Text(7);
-  run.threads = static_cast<int>(s.Int(8));
-  run.device = s.Text(9);
-  run.config_file = s.Text(10);
-  run.config_hash = s.Text(11);
-  run.parent_id = s.Text(12);
-  run.relation = s.Text(13);
-  run.redactions_json = s.Text(14);
+  std::string command;
+  s.Read(run.id, run.name, run.kind, run.created_ns, command, run.cwd, run.work_dir, run.seed,
+         run.threads, run.device, run.config_file, run.config_hash, run.parent_id, run.relation,
+         run.redactions_json);
+  run.command = StringList(command);
   if (UsableDocument("verdict", s.Text(15))) run.verdict_json = s.Text(15);
   if (!UsableRedactions(run.redactions_json)) run.redactions_json = "[]";
   // A document that isn't what it should be (`exp verify` says so) is as good as none.
@@ -83,16 +73,8 @@ void LoadConfig(const Database& db, Run& run) {
               "image_list FROM dataset WHERE run=?1 ORDER BY role");
   for (d.Bind(1, run.seq); d.Step();) {
     DatasetRecord r;
-    r.role = d.Text(0);
-    r.ann_file = d.Text(1);
-    r.ann_hash = d.Text(2);
-    r.img_prefix = d.Text(3);
-    r.images = d.Int(4);
-    r.bytes = d.Int(5);
-    r.missing = d.Int(6);
-    r.mode = d.Text(7);
-    r.fingerprint = d.Text(8);
-    r.image_list_object = d.Text(9);
+    d.Read(r.role, r.ann_file, r.ann_hash, r.img_prefix, r.images, r.bytes, r.missing, r.mode,
+           r.fingerprint, r.image_list_object);
     run.datasets.push_back(std::move(r));
   }
 }
@@ -104,19 +86,8 @@ void LoadAttempts(const Database& db, Run& run) {
       "lost_points,start_epoch FROM attempt WHERE run=?1 ORDER BY number");
   for (s.Bind(1, run.seq); s.Step();) {
     Attempt a;
-    a.id = s.Int(0);
-    a.number = static_cast<int>(s.Int(1));
-    a.started_ns = s.Int(2);
-    a.ended_ns = s.Int(3);
-    a.state = s.Text(4);
-    a.reason = s.Text(5);
-    a.host = s.Text(6);
-    a.checkpoint = s.Text(7);
-    a.start = s.Text(8);
-    a.pid = s.Int(9);
-    a.start_step = s.Int(10);
-    a.lost_points = s.Int(11);
-    a.start_epoch = static_cast<int>(s.Int(12));
+    s.Read(a.id, a.number, a.started_ns, a.ended_ns, a.state, a.reason, a.host, a.checkpoint,
+           a.start, a.pid, a.start_step, a.lost_points, a.start_epoch);
     run.attempts.push_back(std::move(a));
   }
   if (!run.attempts.empty() && run.attempts.back().state.empty()) {
@@ -133,16 +104,8 @@ void LoadEpochs(const Database& db, Run& run) {
   Statement v(db, "SELECT kind,name,value FROM epoch_value WHERE epoch=?1 ORDER BY kind,position");
   for (e.Bind(1, run.seq); e.Step();) {
     EpochRecord r;
-    r.epoch = static_cast<int>(e.Int(1));
-    r.step = e.Int(2);
-    r.ended_ns = e.Int(3);
-    r.train_seconds = e.Real(4);
-    r.eval_seconds = e.Real(5);
-    r.data_seconds = e.Real(6);
-    r.images_per_second = e.Real(7);
-    r.weights_hash = e.Text(8);
-    r.optimizer_hash = e.Text(9);
-    r.attempt = static_cast<int>(e.Int(10));
+    e.ReadFrom(1, r.epoch, r.step, r.ended_ns, r.train_seconds, r.eval_seconds, r.data_seconds,
+               r.images_per_second, r.weights_hash, r.optimizer_hash, r.attempt);
     for (v.Bind(1, e.Int(0)); v.Step();) {
       std::string kind = v.Text(0);
       Named& list = kind == "loss" ? r.losses : kind == "metric" ? r.metrics : r.gpu;
@@ -160,13 +123,7 @@ void LoadRest(const Database& db, Run& run) {
       "a.id=c.attempt WHERE a.run=?1 ORDER BY c.id");
   for (c.Bind(1, run.seq); c.Step();) {
     CheckpointRecord r;
-    r.path = c.Text(0);
-    r.hash = c.Text(1);
-    r.epoch = static_cast<int>(c.Int(2));
-    r.step = c.Int(3);
-    r.bytes = c.Int(4);
-    r.at_ns = c.Int(5);
-    r.attempt = static_cast<int>(c.Int(6));
+    c.Read(r.path, r.hash, r.epoch, r.step, r.bytes, r.at_ns, r.attempt);
     run.checkpoints.push_back(std::move(r));
   }
   Statement w(
@@ -179,9 +136,8 @@ void LoadRest(const Database& db, Run& run) {
   Statement m(
       db, "SELECT kind,name,step,count,last,low,high FROM summary WHERE run=?1 ORDER BY kind,name");
   for (m.Bind(1, run.seq); m.Step();) {
-    SummaryRecord r{m.Text(0), m.Text(1), m.Int(2), m.Int(3), m.GetValue(4), {}, {}};
-    if (!m.IsNull(5)) r.low = m.Real(5);
-    if (!m.IsNull(6)) r.high = m.Real(6);
+    SummaryRecord r;
+    m.Read(r.kind, r.name, r.step, r.count, r.last, r.low, r.high);
     run.summaries.push_back(std::move(r));
   }
 }

@@ -71,9 +71,9 @@ int64_t ResolveRun(const Store& store, const std::string& selector) {
   std::vector<Candidate> found = Find(db, "name=?1", selector);
   // A name in full is meant, not a digit or two of somebody's id.
   constexpr size_t kShortId = 4;
-  if (found.size() == 1 && selector.size() < kShortId) return found[0].seq;
-  bool hex =
-      !selector.empty() && selector.find_first_not_of("0123456789abcdef") == std::string::npos;
+  bool names_only = !found.empty() && selector.size() < kShortId;
+  bool hex = !names_only && !selector.empty() &&
+             selector.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (hex) {
     for (const Candidate& c : Find(db, "substr(id,1,length(?1))=?1", selector)) {
       bool known = std::any_of(found.begin(), found.end(), [&](auto& f) { return f.seq == c.seq; });

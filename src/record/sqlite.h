@@ -85,9 +85,28 @@ class Statement {
   bool IsNull(int column) const { return sqlite3_column_type(stmt_, column) == SQLITE_NULL; }
   std::optional<int64_t> OptionalInt(int column) const;
   Value GetValue(int column) const;
+  // The columns from `first` on into variables, each as its type asks.
+  template <class... T>
+  void ReadFrom(int first, T&... out) const {
+    (Get(first++, out), ...);
+  }
+  template <class... T>
+  void Read(T&... out) const {
+    ReadFrom(0, out...);
+  }
   sqlite3_stmt* handle() const { return stmt_; }
 
  private:
+  void Get(int column, std::string& out) const { out = Text(column); }
+  void Get(int column, int64_t& out) const { out = Int(column); }
+  void Get(int column, int& out) const { out = static_cast<int>(Int(column)); }
+  void Get(int column, bool& out) const { out = Int(column) != 0; }
+  void Get(int column, double& out) const { out = Real(column); }
+  void Get(int column, Value& out) const { out = GetValue(column); }
+  void Get(int column, std::optional<double>& out) const {
+    out = IsNull(column) ? std::nullopt : std::optional(Real(column));
+  }
+
   const Database& db_;
   sqlite3_stmt* stmt_ = nullptr;
 };

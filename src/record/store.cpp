@@ -56,10 +56,24 @@ void Configure(Database& db) {
       "journal_size_limit=33554432");
 }
 
+// SQLite takes an empty file for a new database. Where runs were written before (they leave
+// `reserve`), it is one that lost its content.
+void RefuseEmptied(const fs::path& folder) {
+  constexpr uintmax_t kHeader = 100;  // https://sqlite.org/fileformat2.html
+  std::error_code error;
+  uintmax_t size = fs::file_size(folder / "exp.db", error);
+  if (error || size >= kHeader || !fs::exists(folder / "reserve", error)) return;
+  throw JobError(
+      {.what = fmt::format("the store's database has only {} bytes: it was cut off", size),
+       .where = (folder / "exp.db").string(),
+       .next = "restore a copy; or, to begin anew, move the folder away"});
+}
+
 std::unique_ptr<Database> OpenWritable(const fs::path& folder) {
   // Even looking at the version counts as a reader, and with one the switch to WAL fails at once,
   // whatever the busy handler says: so nobody looks while somebody else creates the store.
   FolderLock lock(folder);
+  RefuseEmptied(folder);
   auto db = std::make_unique<Database>(folder / "exp.db", Database::Mode::kReadWrite);
   int newest = static_cast<int>(EmbeddedMigrations().size());
   CheckVersion(*db, newest);
@@ -106,6 +120,7 @@ std::unique_ptr<Database> OpenCopy(const fs::path& file) {
 }
 
 std::unique_ptr<Database> OpenForReading(const fs::path& folder) {
+  RefuseEmptied(folder);
   fs::path file = folder / "exp.db";
   std::unique_ptr<Database> db;
   try {

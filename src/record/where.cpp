@@ -38,7 +38,9 @@ JsonText QuotedText(const std::string& text) {
 
 class Parser {
  public:
-  Parser(const std::string& text, std::vector<std::string>& names) : text_(text), names_(names) {}
+  Parser(const std::string& text, std::vector<std::string>& names,
+         std::vector<std::string>& subjects)
+      : text_(text), names_(names), subjects_(subjects) {}
 
   NodePtr Parse() {
     Skip();
@@ -51,10 +53,23 @@ class Parser {
  private:
   [[noreturn]] void Fail(const std::string& expected) {
     throw UsageError(
-        {.what = fmt::format("the condition can't be read at `{}`", text_.substr(at_, 20)),
-         .where = fmt::format("--where, column {}", at_ + 1),
+        {.what = at_ < text_.size()
+                     ? fmt::format("the condition can't be read at `{}`", Characters(at_, 20))
+                     : std::string("the condition ends too soon"),
+         .where = fmt::format("--where, column {}", Column()),
          .expected = expected,
          .next = "for example: --where 'optimizer.lr > 0.01 and metric.bbox_mAP > 0.3'"});
+  }
+  // In characters, as people count.
+  size_t Column() const {
+    size_t column = 1;
+    for (size_t i = 0; i < at_ && i < text_.size(); ++i) column += (text_[i] & 0xC0) != 0x80;
+    return column;
+  }
+  std::string Characters(size_t from, size_t most) const {
+    size_t end = from;
+    while (end < text_.size() && (end - from < most || (text_[end] & 0xC0) == 0x80)) ++end;
+    return text_.substr(from, end - from);
   }
   void Skip() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
@@ -69,10 +84,20 @@ class Parser {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '/' ||
            c == '@' || c == '-' || c == ':' || (c & 0x80);
   }
-  bool TakeWord(std::string_view word) {
+  // In any case of letters: and, AND.
+  bool AtWord(std::string_view word) const {
     size_t end = at_ + word.size();
-    if (end < text_.size() && NameChar(text_[end])) return false;
-    return Take(word);
+    if (end > text_.size() || (end < text_.size() && NameChar(text_[end]))) return false;
+    for (size_t i = 0; i < word.size(); ++i) {
+      if (std::tolower(static_cast<unsigned char>(text_[at_ + i])) != word[i]) return false;
+    }
+    return true;
+  }
+  bool TakeWord(std::string_view word) {
+    if (!AtWord(word)) return false;
+    at_ += word.size();
+    Skip();
+    return true;
   }
   // Deep nesting would exhaust the stack; nobody writes it by hand.
   void Deeper() {
@@ -106,7 +131,7 @@ class Parser {
     for (const char* op : {"==", "!=", "<=", ">=", "=", "<", ">", "~"}) {
       if (!Take(op)) continue;
       std::string name = std::string(op) == "=" ? "==" : op;
-      return Make(Kind::kCompare, name, std::move(left), Operand());
+      return Make(Kind::kCompare, name, std::move(left), Operand(true));
     }
     return left;
   }
@@ -119,8 +144,10 @@ class Parser {
     Skip();
     return node;
   }
-  NodePtr Operand() {
-    if (at_ >= text_.size()) Fail("a name, a number or a text in quotes");
+  NodePtr Operand(bool right = false) {
+    static constexpr const char* kExpected = "a name, a number or a text in quotes";
+    bool keyword = AtWord("and") || AtWord("or") || AtWord("not");
+    if (at_ >= text_.size() || keyword) Fail(kExpected);
     char c = text_[at_];
     if (c == '\'' || c == '"') return Quoted(c);
     for (const char* word : {"true", "false", "null"}) {
@@ -129,28 +156,61 @@ class Parser {
       node->value = JsonText{word};
       return node;
     }
-    double number = 0;
-    const char* begin = text_.data() + at_ + (c == '+' ? 1 : 0);
-    auto [p, error] = std::from_chars(begin, text_.data() + text_.size(), number);
-    if (error == std::errc() && (p == text_.data() + text_.size() || !NameChar(*p))) {
-      at_ = static_cast<size_t>(p - text_.data());
-      Skip();
-      NodePtr node = Make(Kind::kValue);
-      node->value = number;
-      return node;
-    }
-    size_t end = at_;
-    while (end < text_.size() && NameChar(text_[end])) ++end;
-    if (end == at_) Fail("a name, a number or a text in quotes");
-    NodePtr node = Make(Kind::kName, text_.substr(at_, end - at_));
-    names_.push_back(node->text);
-    at_ = end;
+    if (NodePtr number = Number()) return number;
+    std::string name = Name();
+    if (name.empty()) Fail(kExpected);
+    names_.push_back(name);
+    if (!right) subjects_.push_back(name);
+    Skip();
+    return Make(Kind::kName, std::move(name));
+  }
+
+  // Whole numbers stay exact, however large; nullptr where there is none.
+  NodePtr Number() {
+    bool plus = text_[at_] == '+';
+    const char *begin = text_.data() + at_ + (plus ? 1 : 0), *end = text_.data() + text_.size();
+    auto ends = [&](const char* p) { return p == end || !NameChar(*p); };
+    double real = 0;
+    int64_t whole = 0;
+    auto [p, error] = std::from_chars(begin, end, real);
+    auto [q, error_whole] = std::from_chars(begin, end, whole);
+    if (error == std::errc::result_out_of_range && ends(p)) Fail("a number that a double can hold");
+    if (error != std::errc() || !ends(p)) return nullptr;
+    NodePtr node = Make(Kind::kValue);
+    node->value = real;
+    if (error_whole == std::errc() && q == p) node->value = whole;
+    if (error_whole == std::errc::result_out_of_range && q == p)
+      node->value = JsonText{std::string(begin, p)};
+    at_ = static_cast<size_t>(p - text_.data());
     Skip();
     return node;
   }
 
+  // `any text` in backticks; else letters and such, with parts in quotes behind dots: a."b c".d
+  std::string Name() {
+    size_t start = at_;
+    if (text_[at_] == '`') {
+      size_t end = text_.find('`', at_ + 1);
+      if (end == std::string::npos) Fail("a closing `");
+      at_ = end + 1;
+      return text_.substr(start + 1, end - start - 1);
+    }
+    while (at_ < text_.size()) {
+      if (NameChar(text_[at_])) {
+        ++at_;
+      } else if (text_[at_] == '"' && at_ > start && text_[at_ - 1] == '.') {
+        size_t end = text_.find('"', at_ + 1);
+        if (end == std::string::npos) Fail("a closing \"");
+        at_ = end + 1;
+      } else {
+        break;
+      }
+    }
+    return text_.substr(start, at_ - start);
+  }
+
   const std::string& text_;
-  std::vector<std::string>& names_;
+  std::vector<std::string>&names_, &subjects_;
   size_t at_ = 0;
   int depth_ = 0;
 };
@@ -163,9 +223,16 @@ std::string PlainText(const Value& value) {
   return Show(value);
 }
 
+bool IsNan(const Value& v) {
+  return !std::holds_alternative<JsonText>(v) && std::isnan(AsDouble(v));
+}
+
 bool Holds(const std::string& op, const Value& a, const Value& b) {
   if (op == "~") return PlainText(a).find(PlainText(b)) != std::string::npos;
   int order = CompareValues(a, b);
+  bool nan = IsNan(a) && IsNan(b);  // to be found, it equals itself here
+  if (op == "!=" && nan) return false;
+  if (op == "==" && nan) return true;
   if (op == "!=") return order != 0;
   if (order == 2) return false;
   if (op == "==") return order == 0;
@@ -226,7 +293,12 @@ int CompareValues(const Value& a, const Value& b) {
   return order < 0 ? -1 : order > 0;
 }
 
-Where::Where(const std::string& text) { root_ = Parser(text, names_).Parse(); }
+bool SortsBefore(const Value& a, const Value& b) {
+  auto rank = [](const Value& v) { return std::holds_alternative<JsonText>(v) ? 2 : IsNan(v); };
+  return rank(a) != rank(b) ? rank(a) < rank(b) : CompareValues(a, b) == -1;
+}
+
+Where::Where(const std::string& text) { root_ = Parser(text, names_, subjects_).Parse(); }
 Where::~Where() = default;
 Where::Where(Where&&) noexcept = default;
 

@@ -4,7 +4,10 @@
 //   factor = "not" factor | "(" expression ")" | operand [ op operand ]
 //   op = "=" | "==" | "!=" | "<" | "<=" | ">" | ">=" | "~" (contains)
 //   operand = number | 'text' | "text" | true | false | null | name
-// A bare name asks whether the run has it. A comparison with a name that a run lacks is false.
+//   name = letters, digits, _ . / @ - : and all beyond ASCII, parts in quotes behind a dot
+//          (metric."a b") | `any text`
+// A bare name asks whether the run has it. A comparison with a name that a run lacks is false. NaN
+// equals NaN. Words (and, or, not) in any case of letters.
 #pragma once
 
 #include <functional>
@@ -25,6 +28,8 @@ class Where {
 
   // The names that it asks for.
   const std::vector<std::string>& names() const { return names_; }
+  // Of these, those that can't be meant as texts: all but what stands right of a comparison.
+  const std::vector<std::string>& subjects() const { return subjects_; }
   // `get` gives all values of a name (a run may have several tags); none: it lacks the name.
   using Get = std::function<std::vector<Value>(const std::string&)>;
   bool Matches(const Get& get) const;
@@ -33,10 +38,12 @@ class Where {
 
  private:
   std::unique_ptr<Node> root_;  // nullptr: everything matches
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, subjects_;
 };
 
 // -1, 0, 1 as usual; 2 where they can't be compared (NaN, or a number with a text).
 int CompareValues(const Value& a, const Value& b);
+// An order of all values: numbers, NaN, texts.
+bool SortsBefore(const Value& a, const Value& b);
 
 }  // namespace xp::record

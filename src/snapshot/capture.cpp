@@ -44,6 +44,39 @@ void Count(json& out, const char* what) {
   n = n.is_number() ? n.get<int64_t>() + 1 : 1;
 }
 
+// git_remote_list leaks a match of PCRE2 for each entry of the config that is no remote
+// (libgit2 1.5).
+std::set<std::string> RemoteNames(git_repository* repo) {
+  std::set<std::string> names;
+  git_config* config = nullptr;
+  git_config_iterator* entries = nullptr;
+  if (git_repository_config_snapshot(&config, repo) != 0) return names;
+  GitHandle<git_config, git_config_free> owned(config);
+  if (git_config_iterator_new(&entries, config) != 0) return names;
+  GitHandle<git_config_iterator, git_config_iterator_free> owned_entries(entries);
+  constexpr std::string_view kBegin = "remote.";
+  git_config_entry* entry = nullptr;
+  while (git_config_next(&entry, entries) == 0) {
+    std::string_view key = entry->name;
+    for (std::string_view end : {".url", ".pushurl"}) {
+      if (key.size() > kBegin.size() + end.size() && key.starts_with(kBegin) && key.ends_with(end))
+        names.emplace(key.substr(kBegin.size(), key.size() - kBegin.size() - end.size()));
+    }
+  }
+  return names;
+}
+
+// Whether a folder on the way to the file is a link, so that what is found there isn't the work
+// tree's.
+bool BehindLink(const std::string& workdir, const std::string& path) {
+  struct stat info;
+  for (size_t at = path.find('/'); at != std::string::npos; at = path.find('/', at + 1)) {
+    if (::lstat((workdir + path.substr(0, at)).c_str(), &info) == 0 && S_ISLNK(info.st_mode))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string PathText(const std::string& bytes) {
@@ -96,17 +129,45 @@ std::string Capture::Store(const char* role, std::string bytes) {
   return hash;
 }
 
+// Of the files that aren't too large by themselves, those that don't fit into what is left, the
+// smallest first: data in a work tree doesn't push its code out.
+std::set<std::string> Capture::BeyondLimit(const std::string& workdir,
+                                           const std::set<std::string>& paths) const {
+  std::vector<std::pair<int64_t, std::string>> files;
+  struct stat info;
+  int64_t sum = total_bytes_;
+  for (const std::string& path : paths) {
+    if (::lstat((workdir + path).c_str(), &info) != 0 || info.st_size > options_.max_file_bytes)
+      continue;
+    files.emplace_back(info.st_size, path);
+    sum += info.st_size;
+  }
+  std::set<std::string> beyond;
+  if (sum <= options_.max_total_bytes) return beyond;
+  std::sort(files.begin(), files.end());
+  sum = total_bytes_;
+  for (const auto& [size, path] : files) {
+    sum += size;
+    if (sum > options_.max_total_bytes) beyond.insert(path);
+  }
+  return beyond;
+}
+
+void Capture::AddFiles(const std::string& workdir, const std::set<std::string>& paths,
+                       const std::string& prefix) {
+  std::set<std::string> beyond = BeyondLimit(workdir, paths);
+  for (const std::string& path : paths) AddFile(workdir, path, prefix, beyond.count(path) == 0);
+}
+
 void Capture::AddFile(const std::string& workdir, const std::string& path,
-                      const std::string& prefix) {
+                      const std::string& prefix, bool fits) {
   std::string file = workdir + path, full = prefix + path, content;
   ManifestEntry entry{.path = redactor_.Text(full, "a file's name")};
-  struct stat info;
-  if (::lstat(file.c_str(), &info) != 0) {
-    entry.kind = 'D';
-    entries_.push_back(entry);
-    return;
-  }
-  if (S_ISDIR(info.st_mode)) {  // a folder took the file's place; what is in it is listed by itself
+  struct stat info = {};
+  int error = ::lstat(file.c_str(), &info) == 0 ? 0 : errno;
+  bool gone = error == ENOENT || error == ENOTDIR || error == ELOOP;
+  // A folder or a link to one took its place: what is there is listed by itself.
+  if (gone || (!error && S_ISDIR(info.st_mode)) || BehindLink(workdir, path)) {
     entry.kind = 'D';
     entries_.push_back(entry);
     return;
@@ -119,9 +180,10 @@ void Capture::AddFile(const std::string& workdir, const std::string& path,
     Omit(full, reason, info.st_size);
     entries_.push_back(entry);
   };
-  if (!link && !S_ISREG(info.st_mode)) return Omit(full, "neither file nor link", 0);
+  if (error) return omit(std::string("can't be read: ") + std::strerror(error));
+  if (!link && !S_ISREG(info.st_mode)) return omit("neither file nor link");
   if (info.st_size > options_.max_file_bytes) return omit("larger than snapshot.max_file_bytes");
-  if (total_bytes_ + info.st_size > options_.max_total_bytes) {
+  if (!fits || total_bytes_ + info.st_size > options_.max_total_bytes) {
     return omit("snapshot.max_total_bytes is used up");
   }
   if (!(link ? ReadTarget(file, info.st_size, content)
@@ -171,18 +233,14 @@ void Capture::Describe(git_repository* repo, json& out) {
   out["linked_worktree"] = git_repository_is_worktree(repo) == 1;
   out["git_dir"] = CleanName(git_repository_commondir(repo));
   json remotes = json::array();
-  git_strarray names = {nullptr, 0};
-  if (git_remote_list(&names, repo) == 0) {
-    for (size_t i = 0; i < names.count; ++i) {
-      git_remote* remote = nullptr;
-      if (git_remote_lookup(&remote, repo, names.strings[i]) != 0) continue;
-      Remote owned(remote);
-      const char* url = git_remote_url(remote);
-      std::string name = CleanName(names.strings[i]);
-      remotes.push_back(
-          {{"name", name}, {"url", PathText(redactor_.Text(url ? url : "", "remote " + name))}});
-    }
-    git_strarray_dispose(&names);
+  for (const std::string& own : RemoteNames(repo)) {
+    git_remote* remote = nullptr;
+    if (git_remote_lookup(&remote, repo, own.c_str()) != 0) continue;
+    Remote owned(remote);
+    const char* url = git_remote_url(remote);
+    std::string name = CleanName(own);
+    remotes.push_back(
+        {{"name", name}, {"url", PathText(redactor_.Text(url ? url : "", "remote " + name))}});
   }
   out["remotes"] = remotes;
 }
@@ -201,12 +259,12 @@ void Capture::AddDeltas(git_diff* diff, git_index* index, const std::string& wor
     if (d->new_file.mode == GIT_FILEMODE_COMMIT || d->old_file.mode == GIT_FILEMODE_COMMIT)
       continue;
     const git_index_entry* entry = git_index_get_bypath(index, path.c_str(), 0);
-    bool skipped = entry && (entry->flags_extended & GIT_INDEX_ENTRY_SKIP_WORKTREE);
+    bool skipped = (entry && (entry->flags_extended & GIT_INDEX_ENTRY_SKIP_WORKTREE)) ||
+                   (paths.lost_index && paths.sparse_checkout);
     if (d->status == GIT_DELTA_DELETED && skipped) {
       paths.sparse.insert(path);
       continue;
     }
-    if (d->status == GIT_DELTA_UNREADABLE) Omit(path, "can't be read", 0);
     if (paths.changed.insert(path).second) {
       Count(out, StatusName(d->status));
       json& list = out["changed"];
@@ -230,7 +288,8 @@ void Capture::AddTracked(git_repository* repo, git_index* index, const std::stri
     const git_index_entry* entry = git_index_get_byindex(index, i);
     std::string path = entry->path;
     if (entry->mode == GIT_FILEMODE_COMMIT) {
-      if (::stat((workdir + path + "/.git").c_str(), &info) == 0) {
+      bool folder = ::lstat((workdir + path).c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+      if (folder && ::stat((workdir + path + "/.git").c_str(), &info) == 0) {
         paths.nested.insert(path);
       } else {
         AddUnder(workdir, path, paths);
@@ -259,27 +318,32 @@ void Capture::AddTracked(git_repository* repo, git_index* index, const std::stri
   }
 }
 
-// Files in the place of a submodule that isn't checked out: no repository lists them.
-void Capture::AddUnder(const std::string& workdir, const std::string& folder, Paths& paths) {
-  std::error_code error;
-  auto it = fs::recursive_directory_iterator(workdir + folder,
-                                             fs::directory_options::skip_permission_denied, error);
-  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    if (!fs::is_directory(it->symlink_status(error)))
-      paths.changed.insert(it->path().string().substr(workdir.size()));
-  }
+namespace {
+
+bool SparseCheckout(git_repository* repo) {
+  git_config* config = nullptr;
+  if (git_repository_config_snapshot(&config, repo) != 0) return false;
+  int sparse = 0;
+  bool known = git_config_get_bool(&sparse, config, "core.sparsecheckout") == 0;
+  git_config_free(config);
+  return known && sparse != 0;
 }
+
+}  // namespace
 
 Capture::Paths Capture::FindPaths(git_repository* repo, git_tree* head, const std::string& prefix,
                                   json& out) {
   Paths paths;
-  std::string workdir = git_repository_workdir(repo);
-  git_index* index = nullptr;
-  if (git_repository_index(&index, repo) != 0) {
-    out["partial"].push_back(Reason("the index can't be read: "));
-    return paths;
+  std::string workdir = git_repository_workdir(repo), reason;
+  Index owned = ReadIndex(repo, head, reason);
+  git_index* index = owned.get();
+  paths.lost_index = !reason.empty();
+  paths.sparse_checkout = SparseCheckout(repo);
+  if (!index || paths.lost_index) {
+    out["partial"].push_back("the index can't be read, so files are compared with the commit: " +
+                             redactor_.Text(reason, "a message of git"));
   }
-  Index owned(index);
+  if (!index) return paths;
   git_diff_options o = GIT_DIFF_OPTIONS_INIT;
   o.flags = GIT_DIFF_INCLUDE_UNTRACKED | GIT_DIFF_RECURSE_UNTRACKED_DIRS |
             GIT_DIFF_INCLUDE_TYPECHANGE | GIT_DIFF_INCLUDE_UNREADABLE;
@@ -301,77 +365,6 @@ Capture::Paths Capture::FindPaths(git_repository* repo, git_tree* head, const st
   return paths;
 }
 
-bool Capture::HoldsSecret(git_repository* repo, const git_oid& id) {
-  git_blob* blob = nullptr;
-  if (git_oid_is_zero(&id) || git_blob_lookup(&blob, repo, &id) != 0) return false;
-  Blob owned(blob);
-  std::string text(static_cast<const char*>(git_blob_rawcontent(blob)),
-                   static_cast<size_t>(git_blob_rawsize(blob)));
-  return RedactFile(text, "a former content", redactor_) != text;
-}
-
-std::string Capture::PatchText(git_repository* repo, git_diff* diff, const std::string& prefix,
-                               const char* what, json& out) {
-  std::string text;
-  for (size_t i = 0; i < git_diff_num_deltas(diff); ++i) {
-    const git_diff_delta* d = git_diff_get_delta(diff, i);
-    std::string path = d->new_file.path ? d->new_file.path : d->old_file.path;
-    auto skip = [&](const char* reason) {
-      out["partial"].push_back(fmt::format("{} leaves out {}: {}", what, CleanName(path), reason));
-    };
-    if (static_cast<int64_t>(std::max(d->old_file.size, d->new_file.size)) >
-        options_.max_file_bytes) {
-      skip("larger than snapshot.max_file_bytes");
-      continue;
-    }
-    git_patch* patch = nullptr;
-    if (git_patch_from_diff(&patch, diff, i) != 0 || !patch) continue;
-    Patch owned(patch);
-    bool binary = (git_patch_get_delta(patch)->flags & GIT_DIFF_FLAG_BINARY) != 0;
-    // A binary patch hides what it holds, the former content included; of a text, the lines of a
-    // key that changed in part are learned here.
-    bool secret = redacted_paths_.count(prefix + path) > 0 || HoldsSecret(repo, d->old_file.id) ||
-                  HoldsSecret(repo, d->new_file.id);
-    if (binary && secret) {
-      skip("a secret was removed from it");
-      continue;
-    }
-    Buffer buffer;
-    if (git_patch_to_buf(&buffer.buf, patch) != 0) continue;
-    text += redactor_.Text(buffer.Text(), std::string(what) + " " + PathText(prefix + path));
-    if (static_cast<int64_t>(text.size()) > options_.max_patch_bytes) {
-      out["partial"].push_back(fmt::format(
-          "{} is larger than snapshot.max_patch_bytes ({} bytes); the files themselves are "
-          "stored within their limits",
-          what, options_.max_patch_bytes));
-      return "";
-    }
-  }
-  return text;
-}
-
-void Capture::AddPatches(git_repository* repo, git_tree* head, const std::string& prefix,
-                         json& out) {
-  git_diff_options o = GIT_DIFF_OPTIONS_INIT;
-  o.flags = GIT_DIFF_SHOW_BINARY | GIT_DIFF_INCLUDE_TYPECHANGE | GIT_DIFF_IGNORE_SUBMODULES;
-  git_diff* diff = nullptr;
-  auto put = [&](const char* key, const char* role, const char* what) {
-    Diff owned(diff);
-    std::string text = PatchText(repo, diff, prefix, what, out);
-    if (text.empty()) return;
-    int64_t size = static_cast<int64_t>(text.size());
-    out[key] = {{"object", Store(role, std::move(text))}, {"bytes", size}};
-  };
-  if (git_diff_tree_to_workdir_with_index(&diff, repo, head, &o) == 0) {
-    put("patch", "patch", "patch");
-  } else {
-    out["partial"].push_back(Reason("no patch: "));
-  }
-  if (git_diff_tree_to_index(&diff, repo, head, nullptr, &o) == 0) {
-    put("staged_patch", "staged-patch", "staged patch");
-  }
-}
-
 void Capture::AddRepository(git_repository* repo, const std::string& prefix) {
   json out = {{"path", CleanName(prefix)}, {"changes", json::object()}, {"changed", json::array()}};
   Describe(repo, out);
@@ -381,6 +374,10 @@ void Capture::AddRepository(git_repository* repo, const std::string& prefix) {
     repositories_.push_back(out);
     return;
   }
+  AddTree(repo, prefix, out);
+}
+
+void Capture::AddTree(git_repository* repo, const std::string& prefix, json& out) {
   git_object* object = nullptr;
   Tree head;
   if (!out["commit"].get<std::string>().empty()) {
@@ -392,54 +389,37 @@ void Capture::AddRepository(git_repository* repo, const std::string& prefix) {
   }
   Paths paths = FindPaths(repo, head.get(), prefix, out);
   std::string workdir = git_repository_workdir(repo);
-  for (const std::string& path : paths.changed) AddFile(workdir, path, prefix);
+  auto nested = OpenNested(workdir, prefix, paths);
+  AddFiles(workdir, paths.changed, prefix);
   for (const std::string& path : paths.sparse) {
     entries_.push_back({.kind = 'S', .path = redactor_.Text(prefix + path, "a file's name")});
   }
+  AddFolders(repo, workdir, prefix, paths);
   out["sparse"] = !paths.sparse.empty();
-  AddPatches(repo, head.get(), prefix, out);
+  AddPatches(repo, head.get(), prefix, paths, out);
   repositories_.push_back(out);
-  for (const std::string& path : paths.nested) {
-    std::string reason;
-    Repository inner = OpenAt(workdir + path, reason);
-    if (inner) {
-      AddRepository(inner.get(), prefix + path + "/");
-    } else {
-      repositories_.push_back({{"path", CleanName(prefix + path + "/")},
-                               {"commit", ""},
-                               {"partial", {redactor_.Text("can't be opened: " + reason, "git")}}});
-    }
-  }
+  for (const auto& [path, inner] : nested) AddRepository(inner.get(), prefix + path + "/");
 }
 
-std::string Capture::AddFolder(const fs::path& folder) {
-  constexpr size_t kMostFiles = 20000;
-  bool full = options_.mode == CodeMode::kFull;
-  const char* home = std::getenv("HOME");
-  std::error_code error;
-  if (!full && (folder == folder.root_path() || (home && fs::equivalent(folder, home, error)))) {
-    return "; a home folder is not taken for code";
-  }
-  std::string root = folder.string() + "/";
-  std::set<std::string> paths;
-  auto it = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied,
-                                             error);
-  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    std::string name = it->path().filename().string();
-    bool hidden = name[0] == '.' && !full;
-    fs::file_status status = it->symlink_status(error);
-    if (hidden || name == ".git" || Excluded(it->path())) {
-      if (fs::is_directory(status)) it.disable_recursion_pending();
+// Those that can't be opened are folders with files.
+std::vector<std::pair<std::string, Repository>> Capture::OpenNested(const std::string& workdir,
+                                                                    const std::string& prefix,
+                                                                    Paths& paths) {
+  std::vector<std::pair<std::string, Repository>> open;
+  for (auto path = paths.nested.begin(); path != paths.nested.end();) {
+    std::string reason;
+    Repository inner = OpenAt(workdir + *path, reason);
+    if (inner) {
+      open.emplace_back(*path++, std::move(inner));
       continue;
     }
-    if (!fs::is_directory(status)) paths.insert(it->path().string().substr(root.size()));
-    if (!full && paths.size() > kMostFiles) {
-      Omit("...", fmt::format("more than {} files without a repository", kMostFiles), 0);
-      break;
-    }
+    repositories_.push_back({{"path", CleanName(prefix + *path + "/")},
+                             {"commit", ""},
+                             {"partial", {redactor_.Text("can't be opened: " + reason, "git")}}});
+    AddUnder(workdir, *path, paths);
+    path = paths.nested.erase(path);
   }
-  for (const std::string& path : paths) AddFile(root, path, "");
-  return full ? "" : "; its files are kept, hidden ones aside";
+  return open;
 }
 
 CodeState Capture::Finish(const std::string& kind, const std::string& root,
@@ -447,12 +427,16 @@ CodeState Capture::Finish(const std::string& kind, const std::string& root,
   std::sort(entries_.begin(), entries_.end(),
             [](const ManifestEntry& a, const ManifestEntry& b) { return a.path < b.path; });
   std::string manifest = WriteManifest(entries_);
-  // What makes two states the same code: commits and the files beside them, not where they lie.
+  std::vector<ManifestEntry> files;
+  std::copy_if(entries_.begin(), entries_.end(), std::back_inserter(files),
+               [](const ManifestEntry& e) { return e.kind != 'E'; });
+  // What makes two states the same code: commits and the files beside them, not where they lie, nor
+  // empty folders.
   Hasher identity;
   for (const json& r : repositories_) {
     identity.Update(r["path"].get<std::string>() + '\0' + r["commit"].get<std::string>() + '\0');
   }
-  identity.Update(manifest);
+  identity.Update(WriteManifest(files));
   json doc = {
       {"kind", kind},
       {"root", CleanName(root)},

@@ -19,6 +19,9 @@ class Capture {
 
   // A repository whose work tree lies at `prefix` ("" or "sub/module/") below the code's root.
   void AddRepository(git_repository* repo, const std::string& prefix);
+  // A work tree whose repository can't be read: all its files but those that it ignores. False
+  // where no folder can be made to look at it from.
+  bool AddUnreadable(const std::filesystem::path& folder, const std::string& reason);
   // A folder without a repository; says what of it was taken.
   std::string AddFolder(const std::filesystem::path& folder);
   CodeState Finish(const std::string& kind, const std::string& root, const std::string& reason);
@@ -27,7 +30,8 @@ class Capture {
   struct Paths {
     std::set<std::string> changed;  // to be looked at in the work tree
     std::set<std::string> sparse;
-    std::set<std::string> nested;  // repositories inside, submodules or not
+    std::set<std::string> nested;                      // repositories inside, submodules or not
+    bool lost_index = false, sparse_checkout = false;  // then what is absent was never there
   };
 
   void Describe(git_repository* repo, nlohmann::json& out);
@@ -39,14 +43,25 @@ class Capture {
   void AddTracked(git_repository* repo, git_index* index, const std::string& workdir,
                   const std::string& prefix, Paths& paths);
   void AddUnder(const std::string& workdir, const std::string& folder, Paths& paths);
+  std::vector<std::pair<std::string, Repository>> OpenNested(const std::string& workdir,
+                                                             const std::string& prefix,
+                                                             Paths& paths);
+  void AddTree(git_repository* repo, const std::string& prefix, nlohmann::json& out);
+  void AddFolders(git_repository* repo, const std::string& workdir, const std::string& prefix,
+                  const Paths& paths);
   void AddPatches(git_repository* repo, git_tree* head, const std::string& prefix,
-                  nlohmann::json& out);
+                  const Paths& paths, nlohmann::json& out);
   std::string PatchText(git_repository* repo, git_diff* diff, const std::string& prefix,
-                        const char* what, nlohmann::json& out);
+                        const char* what, const Paths& paths, nlohmann::json& out);
   bool HoldsSecret(git_repository* repo, const git_oid& id);
   std::string CleanName(const std::string& path);
   std::string Reason(const std::string& what);
-  void AddFile(const std::string& workdir, const std::string& path, const std::string& prefix);
+  void AddFiles(const std::string& workdir, const std::set<std::string>& paths,
+                const std::string& prefix);
+  void AddFile(const std::string& workdir, const std::string& path, const std::string& prefix,
+               bool fits = true);
+  std::set<std::string> BeyondLimit(const std::string& workdir,
+                                    const std::set<std::string>& paths) const;
   void Omit(const std::string& path, const std::string& reason, int64_t bytes);
   std::string Store(const char* role, std::string bytes);
   bool Excluded(const std::filesystem::path& path) const;

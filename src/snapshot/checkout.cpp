@@ -9,9 +9,11 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "exp/base/error.h"
 #include "exp/snapshot/code.h"
+#include "src/snapshot/capture.h"
 #include "src/snapshot/exact.h"
 #include "src/snapshot/git.h"
 
@@ -46,6 +48,11 @@ class TreeWriter {
       throw UsageError({.what = "the path `" + path + "` would leave the target"});
     files_[path] = {mode, std::move(content)};
   }
+  void PutFolder(const std::string& path) {
+    if (!SafePath(path))
+      throw UsageError({.what = "the path `" + path + "` would leave the target"});
+    folders_.insert(path);
+  }
   void Drop(const std::string& path) { files_.erase(path); }
   void ToCrlf(const std::string& path) {
     auto found = files_.find(path);
@@ -55,6 +62,12 @@ class TreeWriter {
   void Write(CheckoutReport& report) const {
     for (const auto& [path, file] : files_) {
       if (file.mode != kLink) WriteFile(path, file);
+    }
+    std::error_code error;
+    for (const std::string& path : folders_) {
+      fs::create_directories(target_ / path, error);
+      if (error)
+        throw JobError({.what = "can't be made: " + error.message(), .where = target_ / path});
     }
     for (const auto& [path, file] : files_) {
       if (file.mode == kLink) WriteLink(path, file);
@@ -96,12 +109,14 @@ class TreeWriter {
 
   fs::path target_;
   std::map<std::string, File> files_;
+  std::set<std::string> folders_;
 };
 
 struct TreeVisit {
   git_repository* repo;
   const std::string* prefix;
   TreeWriter* writer;
+  const std::set<std::string>* replaced;  // by what the record holds: the commit's isn't needed
   std::string error;
 };
 
@@ -109,6 +124,7 @@ int VisitEntry(const char* root, const git_tree_entry* entry, void* payload) {
   TreeVisit& visit = *static_cast<TreeVisit*>(payload);
   if (git_tree_entry_type(entry) != GIT_OBJECT_BLOB) return 0;
   std::string path = std::string(root) + git_tree_entry_name(entry);
+  if (visit.replaced->count(*visit.prefix + path)) return 0;
   git_blob* blob = nullptr;
   if (git_blob_lookup(&blob, visit.repo, git_tree_entry_id(entry)) != 0) {
     visit.error = path + ": " + GitReason();
@@ -135,6 +151,11 @@ class Rebuild {
 
   CheckoutReport Run(const std::function<std::string(const std::string&)>& load) {
     PrepareTarget();
+    if (code_.contains("manifest"))
+      manifest_ = ReadManifest(load(code_["manifest"].value("object", "")));
+    for (const ManifestEntry& e : manifest_) {
+      if (e.kind != 'C' && e.kind != 'L' && e.kind != 'E') replaced_.insert(e.path);
+    }
     bool full = code_.value("full", false);
     for (const json& repo : code_.value("repositories", json::array())) {
       std::string commit = repo.value("commit", "");
@@ -197,7 +218,7 @@ class Rebuild {
         continue;
       }
       lfs_ = fs::path(git_repository_commondir(source.get())) / "lfs" / "objects";
-      TreeVisit visit{source.get(), &prefix, &writer_, ""};
+      TreeVisit visit{source.get(), &prefix, &writer_, &replaced_, ""};
       if (git_tree_walk(tree.get(), GIT_TREEWALK_PRE, VisitEntry, &visit) != 0) {
         throw UsageError({.what = "commit " + commit + " is incomplete: " +
                                   (visit.error.empty() ? GitReason() : visit.error),
@@ -215,8 +236,18 @@ class Rebuild {
   }
 
   void AddManifest(const std::function<std::string(const std::string&)>& load) {
-    if (!code_.contains("manifest")) return;
-    for (const ManifestEntry& e : ReadManifest(load(code_["manifest"].value("object", "")))) {
+    std::map<std::string, std::string> omitted;  // path as shown, reason
+    for (const json& f : code_.value("/omitted/files"_json_pointer, json::array()))
+      omitted[f.value("path", "")] = f.value("reason", "");
+    AddEntries(load, omitted);
+    for (const auto& [path, reason] : omitted)
+      report_.missing.push_back(fmt::format("{}: {}", path, reason));
+  }
+
+  // Takes what it finds out of `omitted`.
+  void AddEntries(const std::function<std::string(const std::string&)>& load,
+                  std::map<std::string, std::string>& omitted) {
+    for (const ManifestEntry& e : manifest_) {
       switch (e.kind) {
         case 'F': {
           std::string content = load(e.object);
@@ -232,18 +263,20 @@ class Rebuild {
         case 'C':
           writer_.ToCrlf(e.path);
           break;
-        case 'X':
-          writer_.Drop(e.path);
-          report_.missing.push_back(e.path + ": was left out of the record");
+        case 'E':
+          writer_.PutFolder(e.path);
           break;
+        case 'X': {
+          writer_.Drop(e.path);
+          auto reason = omitted.extract(PathText(e.path));
+          report_.missing.push_back(
+              PathText(e.path) + ": " +
+              (reason.empty() ? "was left out of the record" : reason.mapped()));
+          break;
+        }
         default:
           writer_.Drop(e.path);
       }
-    }
-    for (const json& f : code_.value("/omitted/files"_json_pointer, json::array())) {
-      std::string text = f.value("path", "") + ": " + f.value("reason", "");
-      if (f.value("reason", "").find("neither file") != std::string::npos)
-        report_.missing.push_back(text);
     }
   }
 
@@ -296,6 +329,8 @@ class Rebuild {
   Repository clone_;
   fs::path lfs_;
   TreeWriter writer_;
+  std::vector<ManifestEntry> manifest_;
+  std::set<std::string> replaced_;
   CheckoutReport report_;
 };
 

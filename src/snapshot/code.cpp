@@ -46,6 +46,19 @@ std::vector<ManifestEntry> ReadManifest(const std::string& text) {
   return entries;
 }
 
+namespace {
+
+// Where a repository should be, though it can't be read.
+fs::path FolderWithGit(const fs::path& from) {
+  std::error_code error;
+  for (fs::path dir = fs::absolute(from, error);; dir = dir.parent_path()) {
+    if (fs::exists(fs::symlink_status(dir / ".git", error))) return dir;
+    if (dir == dir.parent_path()) return {};
+  }
+}
+
+}  // namespace
+
 CodeState CaptureCode(const fs::path& from, const CodeOptions& options, Redactor& redactor) {
   if (options.mode == CodeMode::kOff) {
     return Capture(options, redactor).Finish("off", "", "snapshot.code is off");
@@ -54,8 +67,13 @@ CodeState CaptureCode(const fs::path& from, const CodeOptions& options, Redactor
   Repository repo = OpenAround(from.string(), reason);
   Capture capture(options, redactor);
   if (!repo) {
+    reason = redactor.Text(reason, "git");
+    fs::path top = FolderWithGit(from);
+    if (!top.empty() && capture.AddUnreadable(top, reason)) {
+      return capture.Finish("none", top.string(), reason + "; the files are kept");
+    }
     std::string taken = capture.AddFolder(from);
-    return capture.Finish("none", from.string(), redactor.Text(reason, "git") + taken);
+    return capture.Finish("none", from.string(), reason + taken);
   }
   capture.AddRepository(repo.get(), "");
   const char* root = git_repository_workdir(repo.get());

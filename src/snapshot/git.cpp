@@ -1,5 +1,7 @@
 #include "src/snapshot/git.h"
 
+#include <git2/sys/repository.h>
+
 #include <mutex>
 
 namespace xp::snapshot {
@@ -43,6 +45,16 @@ Repository OpenAt(const std::string& path, std::string& reason) {
     return nullptr;
   }
   return Repository(repo);
+}
+
+Index ReadIndex(git_repository* repo, git_tree* head, std::string& reason) {
+  git_index* index = nullptr;
+  if (git_repository_index(&index, repo) == 0) return Index(index);
+  reason = GitReason();
+  if (git_index_new(&index) != 0) return nullptr;
+  Index owned(index);
+  if (head && git_index_read_tree(index, head) != 0) return nullptr;
+  return git_repository_set_index(repo, index) == 0 ? std::move(owned) : nullptr;
 }
 
 Tree FindCommitTree(git_repository* repo, const std::string& commit) {

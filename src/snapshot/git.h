@@ -43,6 +43,9 @@ std::string OidText(const git_oid* oid);
 // read.
 Repository OpenAround(const std::string& path, std::string& reason);
 Repository OpenAt(const std::string& path, std::string& reason);
+// The index; where it can't be read, one that holds what the commit holds (the repository goes on
+// with it, in memory), and the reason. `head` may be null.
+Index ReadIndex(git_repository* repo, git_tree* head, std::string& reason);
 // The tree of a commit, by its 40 hex digits; nullptr where the repository lacks it.
 Tree FindCommitTree(git_repository* repo, const std::string& commit);
 

@@ -90,6 +90,18 @@ TEST_CASE("a newer store is refused, a foreign file is refused, a missing one sa
   CHECK_THROWS_WITH(Store::Open(t.path / "c"), ContainsSubstring("not a store of exp"));
 }
 
+TEST_CASE("a store that was cut off to nothing is no new one") {
+  TemporaryFolder t;
+  AddRun(t.path, "a", 0.01, 0.3);
+  for (uintmax_t bytes : {99u, 1u, 0u}) {
+    for (const char* log : {"exp.db-wal", "exp.db-shm"}) fs::remove(t.path / log);
+    fs::resize_file(t.path / "exp.db", bytes);
+    CHECK_THROWS_WITH(Store::Open(t.path), ContainsSubstring("cut off"));
+    CHECK_THROWS_WITH(Store::OpenOrCreate(t.path), ContainsSubstring("cut off"));
+    CHECK(fs::file_size(t.path / "exp.db") == bytes);
+  }
+}
+
 TEST_CASE("an older store is migrated, and a copy is kept") {
   TemporaryFolder t;
   fs::path file = t.path / "exp.db";
@@ -134,6 +146,19 @@ TEST_CASE("a selector names one run or says which ones it could be", "[report12]
   CHECK_THROWS_WITH(ResolveRun(store, "nobody"), ContainsSubstring("no run is called"));
 }
 
+TEST_CASE("a short name is a name, whatever ids begin with", "[report12]") {
+  TemporaryFolder t;
+  for (const char* id : {"ab0000000001", "ab0000000002"})
+    RunWriter(t.path, {.id = id, .name = "x"});
+  std::string one = RunWriter(t.path, {.id = "cd0000000003", .name = "ab"}).id();
+  Store store = Store::Open(t.path);
+  CHECK(ResolveRun(store, "ab") == 3);
+  CHECK_THROWS_WITH(ResolveRun(store, "ab0"), ContainsSubstring("any of 2 runs"));
+  RunWriter(t.path, {.id = "ef0000000004", .name = "ab"});
+  CHECK_THROWS_WITH(ResolveRun(store, "ab"), ContainsSubstring("any of 2 runs"));
+  CHECK(ResolveRun(store, one) == 3);
+}
+
 TEST_CASE("lists are filtered, sorted and cut", "[input]") {
   TemporaryFolder t;
   AddRun(t.path, "a", 0.01, 0.3);
@@ -156,9 +181,66 @@ TEST_CASE("lists are filtered, sorted and cut", "[input]") {
   CHECK(sorted[1].name == "a");
   CHECK(AsDouble(sorted[0].values.at("optimizer.lr")) == 0.03);
   CHECK_THROWS_WITH(Names(store, "optimizer.lr >"), ContainsSubstring("column 15"));
+  // What is wrong is said with its column, in characters.
+  for (auto [text, column] : std::vector<std::pair<const char*, const char*>>{
+           {"and", "column 1:"},
+           {"name = a and or b", "column 14:"},
+           {"\u0442\u0435\u0441\u0442 = 1 )", "column 10:"},
+           {"name = 'a", "column 8:"},
+           {"name = `a", "column 8:"},
+           {"metric.\"a = 1", "column 8:"},
+           {"optimizer.lr > 1e400", "column 16:"},
+           {"optimizer.lr <> 1", "column 15:"},
+           {"name = a && name = b", "column 10:"},
+           {"not", "column 4:"}}) {
+    INFO(text);
+    CHECK_THROWS_WITH(Names(store, text), ContainsSubstring(column));
+  }
+  CHECK(Names(store, "NAME = a OR name = b And NOT tag = tb").empty());  // names aren't folded
+  CHECK(Names(store, "name = a OR name = b And NOT tag = tb") == V{"a"});
+  CHECK(NamesThatNoRunHas(store, "metric.bbox_map > 1 and state = killed and name = x") ==
+        V{"metric.bbox_map"});
   CHECK_THROWS_AS(Names(store, "(a"), xp::Error);
   CHECK_THROWS_AS(Names(store, std::string(5000, '(')), xp::Error);
   CHECK_THROWS_AS(Names(store, "a = 'open"), xp::Error);
+}
+
+TEST_CASE("any name and any number can be asked for", "[input]") {
+  TemporaryFolder t;
+  for (int i = 0; i < 3; ++i) {
+    RunInfo info{.name = std::string(1, static_cast<char>('a' + i))};
+    info.config = {{"scale", "[" + std::to_string(i) + ",7]", "x"}, {"\"odd key\"", "3", "x"}};
+    info.seed = 18446744073709551610u + static_cast<uint64_t>(i);
+    RunWriter run(t.path, info);
+    EpochRow row;
+    double nan = std::nan(""), values[] = {0.5, nan, 2.5};
+    row.metrics = {{"a b", values[i]}, {"big", int64_t{9007199254740992} + i}};
+    if (i == 2) row.metrics.emplace_back("only", 1.0);
+    run.Epoch(row);
+    run.End(EndState::kFinished);
+  }
+  Store store = Store::Open(t.path);
+  using V = std::vector<std::string>;
+  CHECK(Names(store, "metric.\"a b\" > 1") == V{"c"});
+  CHECK(Names(store, "`metric.a b` < 1") == V{"a"});
+  CHECK(Names(store, "metric.\"a b\" = NaN") == V{"b"});
+  CHECK(Names(store, "metric.\"a b\" != nan") == V{"c", "a"});
+  CHECK(Names(store, "`\"odd key\"` = 3").size() == 3);
+  CHECK(Names(store, "scale.0 >= 1") == V{"c", "b"});
+  CHECK(Names(store, "scale.-1 = 7").size() == 3);
+  CHECK(Names(store, "scale.2 = 7").empty());
+  CHECK(Names(store, "metric.big = 9007199254740993") == V{"b"});
+  CHECK(Names(store, "seed = 18446744073709551612") == V{"c"});
+  auto order = [&](bool reverse, const char* key) {
+    V out;
+    for (const RunLine& r : ListRuns(store, {.sort = key, .reverse = reverse}))
+      out.push_back(r.name);
+    return out;
+  };
+  CHECK(order(false, "metric.a b") == V{"a", "c", "b"});
+  CHECK(order(true, "metric.a b") == V{"b", "c", "a"});
+  CHECK(order(true, "metric.only").front() == "c");  // those without come last either way
+  CHECK(order(false, "metric.only").front() == "c");
 }
 
 TEST_CASE("query only reads", "[input]") {

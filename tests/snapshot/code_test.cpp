@@ -20,6 +20,11 @@ namespace fs = std::filesystem;
 using namespace xp::snapshot;
 using nlohmann::json;
 
+#ifdef __SANITIZE_ADDRESS__
+// libgit2 1.5 leaks a match of PCRE2 for each line of .gitmodules that its pattern doesn't fit.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libpcre2-8.so\n"; }
+#endif
+
 namespace {
 
 void Shell(const fs::path& dir, const std::string& script) {
@@ -237,6 +242,10 @@ TEST_CASE("states of a repository that stop others don't stop a run", "[report9]
     Shell(r, kInit + " && echo garbage > .git/index");
     Snapshot s(r);
     CHECK_FALSE(s.doc["repositories"][0]["partial"].empty());
+    Write(r / "b", "2");
+    Snapshot later(r);
+    later.Rebuild(t.path / "out");
+    CHECK(TreeOf(t.path / "out") == TreeOf(r));
   }
   SECTION("no repository") {
     Snapshot s(r);
@@ -307,6 +316,21 @@ TEST_CASE("limits are kept, each omission is named, and the rest is there", "[re
   CHECK_FALSE(s.doc["repositories"][0]["partial"].empty());
   CheckoutReport report = s.Rebuild(t.path / "out");
   CHECK(report.missing.size() > 600);
+}
+
+TEST_CASE("data in a work tree doesn't push its code out", "[report8]") {
+  TemporaryFolder t;
+  fs::path r = t.path / "r";
+  Write(r / "train.py", "x = 1\n");
+  Shell(r, kInit);
+  Write(r / "train.py", "x = 2\n");
+  for (int i = 0; i < 10; ++i) Write(r / "a" / std::to_string(i), std::string(1000, 'x'));
+  Snapshot s(r, {.max_total_bytes = 5000});
+  CHECK(s.doc["omitted"]["count"] == 6);
+  CheckoutReport report = s.Rebuild(t.path / "out");
+  CHECK(report.missing.size() == 6);
+  CHECK(TreeOf(t.path / "out").count("train.py") == 1);
+  CHECK(TreeOf(t.path / "out")["train.py"] == TreeOf(r)["train.py"]);
 }
 
 TEST_CASE("secrets in files and patches never reach the objects; binary ones neither",

@@ -44,6 +44,9 @@ struct ListOptions {
 
 // Throws UsageError for an expression that can't be read, with the column.
 std::vector<RunLine> ListRuns(const Store& store, const ListOptions& options);
+// Names that a condition asks for and that no run of the store has: a typing error, mostly. Throws
+// UsageError with the column where it is none.
+std::vector<std::string> NamesThatNoRunHas(const Store& store, const std::string& where);
 
 struct Attempt {
   int64_t id = 0;

@@ -44,7 +44,8 @@ CodeState CaptureCode(const std::filesystem::path& from, const CodeOptions& opti
 // One line of the manifest: how a file differs from the commit.
 struct ManifestEntry {
   // 'F' a file with its content, 'C' the commit's content with CRLF line ends, 'D' deleted, 'S'
-  // left out by a sparse checkout, 'L' content of git-lfs, 'X' omitted
+  // left out by a sparse checkout, 'L' content of git-lfs, 'X' omitted, 'E' a folder that holds
+  // nothing that is recorded
   char kind = 'F';
   uint32_t mode = 0;   // 0100644, 0100755, 0120000 (a link, whose target is the content)
   std::string object;  // xxh128 of the content; for 'L' the SHA-256 that git-lfs knows

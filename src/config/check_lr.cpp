@@ -116,7 +116,8 @@ void LrOrigin(Checker& checker) {
   if (path.empty() || base == nullptr) return;
   const Node& lr = *checker.root.At(path);
   auto source = [](const Node& node) {
-    return node.history() != nullptr ? node.history()->at.source : node.origin().source;
+    const auto& history = node.history();
+    return history ? history->at.source : node.origin().source;
   };
   if (source(lr) == source(*base) || source(lr) == nullptr || source(*base) == nullptr ||
       lr.history() == nullptr)

@@ -54,7 +54,9 @@ fs::path FindPackageConfig(const std::string& package, const std::string& path,
                            const fs::path& from, const std::vector<std::string>& search_paths) {
   if (package.find('/') != std::string::npos) return {};
   for (const char* folder : {"/.mim/configs/", "/configs/", "/.mim/", "/"}) {
-    fs::path found = FindInPackages(package + folder + path, from, search_paths);
+    std::string relative = package;
+    relative.append(folder).append(path);
+    fs::path found = FindInPackages(relative, from, search_paths);
     if (!found.empty()) return found;
   }
   return {};

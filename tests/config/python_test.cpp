@@ -180,6 +180,10 @@ TEST_CASE("what can't be evaluated is named, with its place") {
       {"x = [1][2]\n", "the index 2 is outside a list of 1"},
       {"x = len\ny = x\nz = [len]\n", "a function can't be a config value"},
       {"if True:\nx = 1\n", "an indented block is missing"},
+      {"x = {*'ab', **dict(e=5)}\n", "t.py:1:13: "},
+      {"x = {1, **dict(e=5)}\n", "t.py:1:9: "},
+      {"''.t = 2\n", "a str has no attributes to set"},
+      {"del [1].t\n", "t.py:1:"},
   };
   for (const auto& [text, expected] : cases) {
     CAPTURE(text);

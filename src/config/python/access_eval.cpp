@@ -43,12 +43,10 @@ Value Evaluator::EvalName(const Ast& ast) {
 // that.
 Value Evaluator::EvalChain(const Ast& ast) {
   if (ast.kind == AstKind::kName) return EvalName(ast);
+  if (ast.kind != AstKind::kAttribute && ast.kind != AstKind::kSubscript) return Eval(ast);
   DepthGuard guard(*this, ast);
   Step(ast);
-  const Ast& inner = *ast.kids[0];
-  bool chain = inner.kind == AstKind::kName || inner.kind == AstKind::kAttribute ||
-               inner.kind == AstKind::kSubscript;
-  Value object = chain ? EvalChain(inner) : Eval(inner);
+  Value object = EvalChain(*ast.kids[0]);
   Value value = ast.kind == AstKind::kAttribute ? Attribute(ast, object, ast.text)
                                                 : Subscript(ast, object, *ast.kids[1]);
   // A piece of a string or list is derived from what the whole was.
@@ -68,11 +66,8 @@ std::string Evaluator::ChainPath(const Ast& ast) const {
                  pair->value.type != Type::kModule;
     return plain ? JoinPath("", ast.text) : "";
   }
+  if (ast.kind != AstKind::kAttribute && ast.kind != AstKind::kSubscript) return "";
   const Ast& inner = *ast.kids[0];
-  if (inner.kind != AstKind::kName && inner.kind != AstKind::kAttribute &&
-      inner.kind != AstKind::kSubscript) {
-    return "";
-  }
   bool root = inner.kind == AstKind::kName && inner.text == "_base_";
   std::string path = root ? "" : ChainPath(inner);
   if (path.empty() && !root) return "";

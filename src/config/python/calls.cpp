@@ -47,9 +47,7 @@ Value Evaluator::Call(const Ast& ast) {
     Arguments arguments = EvalArguments(ast);
     return Place(MakeDict(ast, arguments), ast);
   }
-  bool chain = callee.kind == AstKind::kName || callee.kind == AstKind::kAttribute ||
-               callee.kind == AstKind::kSubscript;
-  Value function = chain ? EvalChain(callee) : Eval(callee);
+  Value function = EvalChain(callee);
   if (function.type == Type::kLazy) {
     Fail(ast,
          fmt::format("`{}` would be called, but configs are evaluated without running Python",

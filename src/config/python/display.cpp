@@ -139,7 +139,7 @@ AstPtr ExpressionParser::Braces() {
   if (Take("}")) return braces;
   bool first = true;
   while (!Is("}")) {
-    if (Take("**")) {
+    if (braces->kind == AstKind::kDict && Take("**")) {
       Add(*braces, nullptr);
       Add(*braces, Binary(0));
     } else {

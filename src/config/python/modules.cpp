@@ -297,6 +297,7 @@ Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& argum
       rows = std::move(longer);
     }
     std::vector<Value> tuples;
+    tuples.reserve(rows.size());
     for (auto& row : rows) tuples.push_back(arena_.List(std::move(row), Type::kTuple));
     return arena_.List(std::move(tuples));
   }

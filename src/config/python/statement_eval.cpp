@@ -158,10 +158,7 @@ void Evaluator::Assign(const Ast& target, Value value) {
       return;
     }
     case AstKind::kSubscript: {
-      const Ast& inner = *target.kids[0];
-      bool chain = inner.kind == AstKind::kName || inner.kind == AstKind::kAttribute ||
-                   inner.kind == AstKind::kSubscript;
-      Value object = chain ? EvalChain(inner) : Eval(inner);
+      Value object = EvalChain(*target.kids[0]);
       const Ast& index = *target.kids[1];
       if (index.kind != AstKind::kSlice) {
         SetItem(target, object, Eval(index), std::move(value));
@@ -356,7 +353,8 @@ void Evaluator::ImportFrom(const Ast& statement) {
       Bind(alias, arena_.Function(std::move(function)));
     } else if (IsStandardModule(module)) {
       // What can't be used is named where it is used: it may stand in annotations only.
-      const std::string full = module + "." + name;
+      std::string full = module;
+      full.append(".").append(name);
       const bool usable = IsModuleMember(full) || module == "math" || module == "os";
       Bind(alias, usable ? Attribute(statement, Value::Module(module), name) : Value::Module(full));
     } else {

@@ -113,6 +113,7 @@ Value Evaluator::Split(const Ast& at, const std::string& name, const Value& self
     parts = three;
   }
   std::vector<Value> values;
+  values.reserve(parts.size());
   for (std::string& part : parts) values.push_back(Value::String(std::move(part)));
   Charge(at, values.size() * sizeof(Value) + text.size());
   return arena_.List(std::move(values), partition ? Type::kTuple : Type::kList);

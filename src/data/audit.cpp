@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -28,6 +29,13 @@ Quantiles QuantilesOf(std::vector<double> values) {
   return {values.front(), at(0.1), at(0.5), at(0.9), values.back()};
 }
 
+// A name that is absolute or climbs out of its folder.
+bool LeavesFolder(const std::string& name) {
+  if (name.starts_with('/')) return true;
+  return name.find("..") != std::string::npos &&
+         std::filesystem::path(name).lexically_normal().string().starts_with("..");
+}
+
 // The checks and the summary of one part that need no file but the annotations.
 class Metadata {
  public:
@@ -39,6 +47,10 @@ class Metadata {
     for (const Problem& problem : d_.problems) findings_->Add(problem);
     Classes();
     Images();
+    if (!report_->has_boxes) {
+      report_->annotations = report_->boxes = static_cast<int64_t>(d_.annotations.size());
+      return;
+    }
     Boxes();
     Corners();
     Anchors();
@@ -72,8 +84,12 @@ class Metadata {
     std::unordered_map<std::string, int64_t> names;
     std::map<std::pair<int, int>, int64_t> sizes;
     std::vector<double> per_image, sides;
+    if (d_.images.empty()) Report("image.none", "the annotation file lists no image");
     for (size_t i = 0; i < d_.images.size(); ++i) {
       const CocoImage& image = d_.images[i];
+      if (LeavesFolder(image.file_name))
+        Report("image.outside_prefix", fmt::format("image {} is {}", image.id, image.file_name),
+               image.id);
       auto boxes = d_.Of(static_cast<int>(i));
       int64_t usable = std::count_if(boxes.begin(), boxes.end(), Usable);
       per_image.push_back(static_cast<double>(usable));
@@ -291,6 +307,26 @@ void CompareClasses(const AuditOptions& options, FindingList* findings) {
 
 }  // namespace
 
+CocoDataset DatasetOf(const ImageList& list) {
+  CocoDataset dataset;
+  dataset.path = list.path;
+  for (const std::string& name : list.classes)
+    dataset.categories.push_back({static_cast<int64_t>(dataset.categories.size()) + 1, name});
+  dataset.first.push_back(0);
+  for (size_t i = 0; i < list.files.size(); ++i) {
+    const auto id = static_cast<int64_t>(i) + 1;
+    dataset.image_index[id] = static_cast<int32_t>(i);
+    dataset.images.push_back({id, list.files[i], 0, 0});
+    CocoAnnotation label;
+    label.id = id;
+    label.image = static_cast<int32_t>(i);
+    label.category = list.labels[i];
+    dataset.annotations.push_back(label);
+    dataset.first.push_back(static_cast<int32_t>(i) + 1);
+  }
+  return dataset;
+}
+
 const char* SeverityName(Severity severity) {
   return severity == Severity::kError     ? "error"
          : severity == Severity::kWarning ? "warning"
@@ -319,6 +355,7 @@ AuditReport Audit(const AuditOptions& options) {
     out.name = part.name;
     out.dataset = part.dataset;
     out.img_prefix = part.img_prefix;
+    out.has_boxes = part.list == nullptr;
     FindingList findings(options.examples);
     Metadata(part, options, &out, &findings).Run();
     double before = seconds();

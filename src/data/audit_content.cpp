@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "exp/base/error.h"
-#include "exp/base/file.h"
 #include "exp/data/image_io.h"
 #include "src/data/sample.h"
 
@@ -45,18 +44,27 @@ std::string ExpectedEnding(ImageFormat format) {
 
 class FileChecker {
  public:
-  FileChecker(const CocoImage& image, const std::string& path, const AuditOptions& options,
+  FileChecker(const CocoImage& image, const std::string& prefix, const AuditOptions& options,
               FileCheck* out)
-      : image_(image), path_(path), options_(options), out_(out) {}
+      : image_(image),
+        prefix_(prefix),
+        path_(ImagePath(prefix, image.file_name)),
+        options_(options),
+        out_(out) {}
 
   void Run() {
     std::error_code error;
-    auto bytes = std::filesystem::file_size(path_, error);
-    if (error) {
-      Report("image.missing", path_ + ": " + error.message());
+    namespace fs = std::filesystem;
+    fs::file_status status = fs::status(path_, error);
+    if (!fs::is_regular_file(status)) {
+      std::string why = fs::is_directory(status) ? "is a folder"
+                        : fs::exists(status)     ? "is not a regular file"
+                                                 : error.message() + WhyMissing(image_.file_name);
+      Report("image.missing", path_ + ": " + why);
       return;
     }
-    out_->bytes = static_cast<int64_t>(bytes);
+    auto bytes = fs::file_size(path_, error);
+    out_->bytes = error ? 0 : static_cast<int64_t>(bytes);
     if (!options_.contents) return;
     try {
       ReadContent();
@@ -72,8 +80,42 @@ class FileChecker {
     out_->problems.push_back({code, std::move(message), path_, image_.id, -1, false});
   }
 
+  // What people get wrong about names, said where it would help.
+  std::string WhyMissing(const std::string& name) const {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    if (name.find("://") != std::string::npos)
+      return " (a URL: download the images, and name the files)";
+    std::string slashes = name;
+    std::replace(slashes.begin(), slashes.end(), '\\', '/');
+    if (slashes != name && fs::exists(ImagePath(prefix_, slashes), error))
+      return fmt::format(" (but {} is there: write / instead of \\)", slashes);
+    std::string base = fs::path(slashes).filename().string();
+    if (base != slashes && fs::exists(ImagePath(prefix_, base), error))
+      return fmt::format(" (but {} is there, without the folders)", base);
+    return OtherCase(fs::path(path_), base);
+  }
+
+  // A file of that name but for its case. Folders may be large: looked at for the first few only.
+  static std::string OtherCase(const std::filesystem::path& path, const std::string& base) {
+    static std::atomic<int> looked{0};
+    if (++looked > 20) return "";
+    auto lower = [](std::string text) {
+      for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      return text;
+    };
+    std::error_code error;
+    std::string wanted = lower(base);
+    for (std::filesystem::directory_iterator entry(path.parent_path(), error), end;
+         !error && entry != end; entry.increment(error)) {
+      std::string name = entry->path().filename().string();
+      if (lower(name) == wanted) return fmt::format(" (but {} is there)", name);
+    }
+    return "";
+  }
+
   void ReadContent() {
-    std::string file = ReadFile(path_);
+    std::string file = ReadImageFile(path_);
     std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(file.data()), file.size());
     out_->hash = HashBytes(file);
     ImageInfo info = ReadImageInfo(bytes, path_);
@@ -113,7 +155,8 @@ class FileChecker {
   }
 
   const CocoImage& image_;
-  const std::string& path_;
+  const std::string& prefix_;
+  const std::string path_;
   const AuditOptions& options_;
   FileCheck* out_;
 };
@@ -128,8 +171,7 @@ std::vector<FileCheck> CheckFiles(const AuditPart& part, const AuditOptions& opt
   int64_t done = 0;
   auto work = [&] {
     for (size_t i = next++; i < images.size(); i = next++) {
-      std::string path = ImagePath(part.img_prefix, images[i].file_name);
-      FileChecker(images[i], path, options, &checks[i]).Run();
+      FileChecker(images[i], part.img_prefix, options, &checks[i]).Run();
       std::lock_guard lock(progress_mutex);
       ++done;
       if (options.progress) options.progress(done, static_cast<int64_t>(images.size()));

@@ -16,8 +16,12 @@ struct Kind {
 constexpr Severity E = Severity::kError, W = Severity::kWarning, N = Severity::kNote;
 
 constexpr Kind kKinds[] = {
+    {"annotation.bad_area", W, "annotations whose area is not a number from 0 up",
+     "leave `area` out, and the box's is taken"},
     {"annotation.bad_category_id", W, "annotations whose category_id is missing or not an integer",
      "write category ids as integers"},
+    {"annotation.bad_crowd", W, "annotations whose iscrowd is not 0 or 1; taken as 0",
+     "write iscrowd as a number"},
     {"annotation.bad_id", W, "annotations whose id is missing or not an integer",
      "number the annotations with integers from 1"},
     {"annotation.bad_image_id", W, "annotations whose image_id is missing or not an integer",
@@ -75,6 +79,9 @@ constexpr Kind kKinds[] = {
     {"image.no_file_name", W, "images without a file_name; left out", ""},
     {"image.no_size", W, "images without a width and height in the annotation file",
      "training reads each header instead: add them to start faster"},
+    {"image.none", E, "parts without any image", "check `ann_file`"},
+    {"image.outside_prefix", N, "image files outside of `img_prefix`",
+     "the data set can't be moved as a whole"},
     {"image.progressive", N, "progressive JPEGs, about three times as slow to decode",
      "jpegtran -optimize makes them baseline without loss"},
     {"image.rotated", N,
@@ -106,7 +113,8 @@ void FindingList::Add(Problem problem) {
     }
   }
   ++finding.count;
-  if (examples_ < 0 || static_cast<int>(finding.examples.size()) < examples_)
+  // Each record that is left out is listed, however many they are.
+  if (examples_ < 0 || problem.dropped || static_cast<int>(finding.examples.size()) < examples_)
     finding.examples.push_back(std::move(problem));
 }
 

@@ -89,6 +89,7 @@ std::string SampleFigure(const PartReport& p, int index) {
   std::string path = ImagePath(p.img_prefix, image.file_name);
   std::vector<DrawnBox> boxes;
   for (const CocoAnnotation& a : p.dataset->Of(index)) {
+    if (!p.has_boxes) break;
     std::string text = p.dataset->categories[static_cast<size_t>(a.category)].name;
     if (a.crowd) text += " (crowd)";
     if (!a.trainable) text += fmt::format(" (left out, annotation {})", a.id);
@@ -96,7 +97,7 @@ std::string SampleFigure(const PartReport& p, int index) {
   }
   try {
     RgbImage pixels;
-    ReadImageOfSize(path, {image.width, image.height}, &pixels);
+    DecodeImageOfSize(ReadImageFile(path), path, {image.width, image.height}, &pixels);
     return Figure(pixels, boxes,
                   fmt::format("{} (image {}, {}x{}, {} boxes)", image.file_name, image.id,
                               pixels.width, pixels.height, boxes.size()),
@@ -111,13 +112,16 @@ std::string PartHtml(const PartReport& p, int samples) {
   std::string out =
       fmt::format("<h2>{}</h2><p><code>{}</code>, images in <code>{}</code></p>\n",
                   EscapeHtml(p.name), EscapeHtml(p.dataset->path), EscapeHtml(p.img_prefix));
-  out += fmt::format(
-      "<p>{} images ({} without boxes), {} boxes, {} crowds; {} small (up to 32×32 pixels), {} "
-      "medium, {} large (over 96×96).</p>\n",
-      p.images, p.empty_images, p.boxes, p.crowds, p.boxes_by_area[0], p.boxes_by_area[1],
-      p.boxes_by_area[2]);
-  out += "<h3>Findings</h3>\n" + FindingRows(p.findings) + "<h3>Classes</h3>\n" + ClassRows(p) +
-         "<h3>Sizes</h3>\n" + QuantileRows(p);
+  if (!p.has_boxes) {
+    out += fmt::format("<p>{} images in {} classes.</p>\n", p.images, p.classes.size());
+  } else
+    out += fmt::format(
+        "<p>{} images ({} without boxes), {} boxes, {} crowds; {} small (up to 32×32 pixels), {} "
+        "medium, {} large (over 96×96).</p>\n",
+        p.images, p.empty_images, p.boxes, p.crowds, p.boxes_by_area[0], p.boxes_by_area[1],
+        p.boxes_by_area[2]);
+  out += "<h3>Findings</h3>\n" + FindingRows(p.findings) + "<h3>Classes</h3>\n" + ClassRows(p);
+  if (p.has_boxes) out += "<h3>Sizes</h3>\n" + QuantileRows(p);
   const AnchorCoverage& a = p.anchors;
   if (a.boxes > 0) {
     out += fmt::format(

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "exp/base/printable.h"
 #include "exp/data/audit.h"
 
 namespace xp::data {
@@ -10,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Examples of a finding that the text shows; JSON and HTML have them all.
+// Examples of a finding that the text shows where not all were asked for.
 constexpr size_t kShown = 3;
 
 std::string Row(const char* name, const Quantiles& q) {
@@ -18,30 +19,38 @@ std::string Row(const char* name, const Quantiles& q) {
                      q[3], q[4]);
 }
 
-std::string FindingText(const Finding& f) {
+std::string FindingText(const Finding& f, bool all) {
   std::string out =
       fmt::format("  {}: {} {} [{}]\n", SeverityName(f.severity), f.count, f.title, f.code);
-  for (size_t i = 0; i < std::min(kShown, f.examples.size()); ++i) {
+  const size_t shown = all ? f.examples.size() : std::min(kShown, f.examples.size());
+  for (size_t i = 0; i < shown; ++i) {
     const Problem& p = f.examples[i];
     bool said = p.where.empty() || p.message.find(p.where) != std::string::npos;
-    out += "      " + (said ? "" : p.where + ": ") + p.message + "\n";
+    out += "      " + Printable((said ? "" : p.where + ": ") + p.message) + "\n";
   }
-  if (f.count > static_cast<int64_t>(kShown))
-    out += fmt::format("      and {} more\n", f.count - static_cast<int64_t>(kShown));
+  if (f.count > static_cast<int64_t>(shown))
+    out += fmt::format("      and {} more\n", f.count - static_cast<int64_t>(shown));
   if (!f.advice.empty()) out += "      next: " + f.advice + "\n";
   return out;
 }
 
-std::string PartText(const PartReport& p) {
-  std::string out = fmt::format("{} ({})\n", p.name, p.dataset->path);
-  out += fmt::format("  {} images ({} without boxes), {} boxes in {} classes, {} crowds\n",
-                     p.images, p.empty_images, p.boxes, p.classes.size(), p.crowds);
+std::string BoxText(const PartReport& p) {
+  std::string out =
+      fmt::format("  {} images ({} without boxes), {} boxes in {} classes, {} crowds\n", p.images,
+                  p.empty_images, p.boxes, p.classes.size(), p.crowds);
   out += fmt::format("  boxes by area: {} small (up to 32x32), {} medium, {} large (over 96x96)\n",
                      p.boxes_by_area[0], p.boxes_by_area[1], p.boxes_by_area[2]);
   out += fmt::format("  {:<22}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "", "least", "10 %", "median", "90 %",
                      "most");
   out += Row("boxes an image", p.boxes_per_image) + Row("box side, pixels", p.box_side) +
          Row("box width / height", p.box_aspect) + Row("image side, pixels", p.image_side);
+  return out;
+}
+
+std::string PartText(const PartReport& p, bool all) {
+  std::string out = fmt::format("{} ({})\n", p.name, p.dataset->path);
+  out += p.has_boxes ? BoxText(p)
+                     : fmt::format("  {} images in {} classes\n", p.images, p.classes.size());
   if (p.anchors.boxes > 0) {
     out += fmt::format(
         "  anchors: best overlap {:.2f} on average; at least .7 for {:.1f} %, .5 for {:.1f} %, "
@@ -56,10 +65,11 @@ std::string PartText(const PartReport& p) {
       out += fmt::format(", {} {}", count, format);
     out += fmt::format(", in {:.1f} s\n", p.content.seconds);
   }
-  out += fmt::format("  {:<6}{:<24}{:>9}{:>9}\n", "id", "class", "boxes", "images");
+  out += fmt::format("  {:<6}{:<24}{:>9}{:>9}\n", "id", "class", p.has_boxes ? "boxes" : "labels",
+                     "images");
   for (const ClassSummary& c : p.classes)
-    out += fmt::format("  {:<6}{:<24}{:>9}{:>9}\n", c.id, c.name, c.boxes, c.images);
-  for (const Finding& f : p.findings) out += FindingText(f);
+    out += fmt::format("  {:<6}{:<24}{:>9}{:>9}\n", c.id, Printable(c.name), c.boxes, c.images);
+  for (const Finding& f : p.findings) out += FindingText(f, all);
   return out;
 }
 
@@ -130,12 +140,12 @@ Json PartJson(const PartReport& p) {
 
 }  // namespace
 
-std::string AuditText(const AuditReport& report) {
+std::string AuditText(const AuditReport& report, bool all) {
   std::string out;
-  for (const PartReport& part : report.parts) out += PartText(part) + "\n";
+  for (const PartReport& part : report.parts) out += PartText(part, all) + "\n";
   if (!report.findings.empty()) {
     out += "between the parts and the model\n";
-    for (const Finding& f : report.findings) out += FindingText(f);
+    for (const Finding& f : report.findings) out += FindingText(f, all);
     out += "\n";
   }
   out +=

@@ -1,28 +1,21 @@
 #include "exp/data/class_loader.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
 #include "exp/base/error.h"
-#include "exp/base/file.h"
 #include "exp/base/philox.h"
 #include "exp/data/image_io.h"
 #include "src/data/augment.h"
 #include "src/data/crop.h"
-#include "src/data/epoch_plan.h"
-#include "src/data/pipeline.h"
+#include "src/data/feed.h"
 #include "src/data/sample.h"
 
 namespace xp::data {
 namespace {
-
-constexpr int kReplacementTries = 20;
 
 void Check(bool good, const char* what, const char* expected) {
   if (!good) throw UsageError({.what = what, .where = "data", .expected = expected});
@@ -73,46 +66,38 @@ std::span<const uint8_t> BytesOf(const std::string& file) {
 
 }  // namespace
 
-class ClassLoader::Impl : public BatchSource {
+class ClassLoader::Impl : public EpochFeed {
  public:
   Impl(std::shared_ptr<const ImageList> list, const ClassLoaderOptions& options)
       : list_(std::move(list)), options_(options) {
     CheckOptions(options_);
     Check(!list_->files.empty(), "the data set has no images", "at least one");
     size_t n = list_->files.size();
-    planner_ = std::make_unique<EpochPlanner>(PlanOptions(options_), Indices(n),
-                                              std::vector<Size>(n, {1, 1}));
-    buckets_ = planner_->Buckets();
     slots_.resize(static_cast<size_t>(options_.prefetch));
-    warnings_.resize(slots_.size());
-    pipeline_ = std::make_unique<Pipeline>(this, options_.workers, options_.prefetch);
+    Begin(std::make_unique<EpochPlanner>(PlanOptions(options_), Indices(n),
+                                         std::vector<Size>(n, {1, 1})),
+          {options_.workers, options_.prefetch, options_.image_policy, options_.read_file});
   }
-  ~Impl() override { pipeline_.reset(); }
-
-  int Open(int64_t batch, int slot) override;
-  void Fill(int64_t batch, int slot, int item) override;
+  ~Impl() override { End(); }
 
   std::shared_ptr<const ImageList> list_;
   ClassLoaderOptions options_;
-  std::unique_ptr<EpochPlanner> planner_;
-  std::vector<Bucket> buckets_;
-  uint32_t epoch_ = 0;
-  EpochPlan plan_;
   std::vector<ClassBatch> slots_;
-  std::vector<std::vector<std::pair<int, std::string>>> warnings_;
-  std::mutex warnings_mutex_;
-  std::vector<std::string> told_;
-  std::unique_ptr<Pipeline> pipeline_;
 
  private:
+  void Prepare(const PlannedBatch& planned, int slot) override;
+  void Make(const PlannedBatch& planned, int slot, int item) override;
+  const std::string& FileName(int image) const override {
+    return list_->files[static_cast<size_t>(image)];
+  }
+
   // Writes size x size pixels of an image of the list.
-  void Make(int index, uint8_t* out) const;
-  void MakeTrain(const std::string& file, const std::string& path, int index, uint8_t* out) const;
-  void MakeCentre(const std::string& file, const std::string& path, uint8_t* out) const;
+  void MakeOne(int index, uint8_t* out);
+  void MakeTrain(const std::string& file, const std::string& path, int index, uint8_t* out);
+  void MakeCentre(const std::string& file, const std::string& path, uint8_t* out);
 };
 
-int ClassLoader::Impl::Open(int64_t index, int slot) {
-  const PlannedBatch& planned = plan_.batches[static_cast<size_t>(index)];
+void ClassLoader::Impl::Prepare(const PlannedBatch& planned, int slot) {
   ClassBatch& batch = slots_[static_cast<size_t>(slot)];
   size_t n = static_cast<size_t>(planned.count), size = static_cast<size_t>(options_.size);
   batch.n = planned.count;
@@ -120,36 +105,23 @@ int ClassLoader::Impl::Open(int64_t index, int slot) {
   batch.images.resize(n * size * size * 3);
   batch.labels.assign(n, 0);
   batch.indices.assign(n, 0);
-  warnings_[static_cast<size_t>(slot)].clear();
-  return planned.count;
 }
 
-void ClassLoader::Impl::Fill(int64_t number, int slot, int item) {
+void ClassLoader::Impl::Make(const PlannedBatch& planned, int slot, int item) {
   ClassBatch& batch = slots_[static_cast<size_t>(slot)];
-  const PlannedBatch& planned = plan_.batches[static_cast<size_t>(number)];
-  int index = plan_.order[static_cast<size_t>(planned.first + item)];
+  int index = plan().order[static_cast<size_t>(planned.first + item)];
   uint8_t* out = &batch.images[static_cast<size_t>(item) * options_.size * options_.size * 3];
-  for (int tries = 0;; ++tries) {
-    try {
-      Make(index, out);
-      break;
-    } catch (const Error& error) {
-      if (options_.image_policy == Policy::kStrict || tries == kReplacementTries) throw;
-      index = (index + 1) % static_cast<int>(list_->files.size());
-      if (options_.image_policy != Policy::kDrop) continue;
-      std::lock_guard lock(warnings_mutex_);
-      warnings_[static_cast<size_t>(slot)].emplace_back(
-          item, fmt::format("{}: {}; {} was taken instead", error.text().where, error.text().what,
-                            list_->files[static_cast<size_t>(index)]));
-    }
-  }
+  const int count = static_cast<int>(list_->files.size());
+  index = FirstUsable(
+      index, slot, item, [&](int after) { return (after + 1) % count; },
+      [&](int which) { MakeOne(which, out); });
   batch.labels[static_cast<size_t>(item)] = list_->labels[static_cast<size_t>(index)];
   batch.indices[static_cast<size_t>(item)] = index;
 }
 
-void ClassLoader::Impl::Make(int index, uint8_t* out) const {
-  std::string path = ImagePath(list_->root, list_->files[static_cast<size_t>(index)]);
-  std::string file = ReadFile(path);
+void ClassLoader::Impl::MakeOne(int index, uint8_t* out) {
+  std::string path = ImagePath(list_->root, FileName(index));
+  std::string file = Read(path);
   if (options_.train) {
     MakeTrain(file, path, index, out);
   } else {
@@ -158,16 +130,18 @@ void ClassLoader::Impl::Make(int index, uint8_t* out) const {
 }
 
 void ClassLoader::Impl::MakeTrain(const std::string& file, const std::string& path, int index,
-                                  uint8_t* out) const {
+                                  uint8_t* out) {
   thread_local RgbImage image;
-  RandomStream stream(options_.seed, RandomPurpose::kAugment, epoch_, static_cast<uint32_t>(index));
+  RandomStream stream(options_.seed, RandomPurpose::kAugment, epoch(),
+                      static_cast<uint32_t>(index));
   ImageInfo info = ReadImageInfo(BytesOf(file), path);
   JpegRegion part = DrawResizedCrop(info.upright(), options_.scale, options_.ratio, &stream);
   Mirror mirror{stream.NextDouble() < options_.flip_ratio, false};
   const int size = options_.size;
   const size_t stride = static_cast<size_t>(size) * 3;
   if (options_.fast_decode && info.format == ImageFormat::kJpeg && info.orientation == 1) {
-    DecodedRegion at = DecodeJpegRegion(BytesOf(file), path, part, size, size, &image);
+    DecodedRegion at;
+    Timed([&] { at = DecodeJpegRegion(BytesOf(file), path, part, size, size, &image); });
     double share = at.scale / 8.0, w = image.width, h = image.height;
     ResizeBox box{std::clamp(part.x * share - at.x, 0.0, w),
                   std::clamp(part.y * share - at.y, 0.0, h),
@@ -176,7 +150,7 @@ void ClassLoader::Impl::MakeTrain(const std::string& file, const std::string& pa
     ResizeAntialias(image.pixels.data(), image.width, image.height,
                     static_cast<size_t>(image.width) * 3, box, out, size, size, stride, mirror);
   } else {
-    DecodeImage(BytesOf(file), path, true, &image);
+    Timed([&] { DecodeImage(BytesOf(file), path, true, &image); });
     ResizeBox box{0, 0, static_cast<double>(part.width), static_cast<double>(part.height)};
     ResizeAntialias(image.Row(part.y) + 3 * static_cast<size_t>(part.x), part.width, part.height,
                     static_cast<size_t>(image.width) * 3, box, out, size, size, stride, mirror);
@@ -189,10 +163,9 @@ void ClassLoader::Impl::MakeTrain(const std::string& file, const std::string& pa
   }
 }
 
-void ClassLoader::Impl::MakeCentre(const std::string& file, const std::string& path,
-                                   uint8_t* out) const {
+void ClassLoader::Impl::MakeCentre(const std::string& file, const std::string& path, uint8_t* out) {
   thread_local RgbImage image, resized;
-  DecodeImage(BytesOf(file), path, true, &image);
+  Timed([&] { DecodeImage(BytesOf(file), path, true, &image); });
   Size whole = ShorterSideTo({image.width, image.height}, options_.resize);
   resized.Reset(whole.width, whole.height);
   ResizeAntialias(
@@ -213,41 +186,17 @@ ClassLoader::ClassLoader(std::shared_ptr<const ImageList> list, const ClassLoade
     : impl_(std::make_unique<Impl>(std::move(list), options)) {}
 ClassLoader::~ClassLoader() = default;
 
-const std::vector<Bucket>& ClassLoader::Buckets() const { return impl_->buckets_; }
-int64_t ClassLoader::batches_per_epoch() const { return impl_->planner_->batches_per_epoch(); }
+const std::vector<Bucket>& ClassLoader::Buckets() const { return impl_->buckets(); }
+int64_t ClassLoader::batches_per_epoch() const { return impl_->batches_per_epoch(); }
 const ImageList& ClassLoader::list() const { return *impl_->list_; }
 const ClassLoaderOptions& ClassLoader::options() const { return impl_->options_; }
 
 void ClassLoader::StartEpoch(uint32_t epoch, int64_t start_batch) {
-  int64_t end = batches_per_epoch();
-  if (start_batch < 0 || start_batch > end) {
-    throw JobError(
-        {.what = fmt::format("batch {} is not in an epoch of {} batches", start_batch, end),
-         .next = "was the run recorded with other data or another batch size?"});
-  }
-  impl_->pipeline_->Stop();
-  impl_->epoch_ = epoch;
-  impl_->plan_ = impl_->planner_->Plan(epoch);
-  impl_->pipeline_->Start(start_batch, end);
+  impl_->StartEpoch(epoch, start_batch);
 }
-
-int ClassLoader::ImagesIn(int64_t batch) const {
-  return impl_->plan_.batches[static_cast<size_t>(batch)].count;
-}
-
-bool ClassLoader::Next(ClassBatch* batch) {
-  int slot = impl_->pipeline_->Next();
-  if (slot < 0) return false;
-  std::swap(*batch, impl_->slots_[static_cast<size_t>(slot)]);
-  auto& warnings = impl_->warnings_[static_cast<size_t>(slot)];
-  std::stable_sort(warnings.begin(), warnings.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [item, text] : warnings) impl_->told_.push_back(std::move(text));
-  warnings.clear();
-  impl_->pipeline_->Release(slot);
-  return true;
-}
-
-std::vector<std::string> ClassLoader::TakeWarnings() { return std::exchange(impl_->told_, {}); }
+int ClassLoader::ImagesIn(int64_t batch) const { return impl_->ImagesIn(batch); }
+bool ClassLoader::Next(ClassBatch* batch) { return impl_->Next(&impl_->slots_, batch); }
+std::vector<std::string> ClassLoader::TakeWarnings() { return impl_->TakeWarnings(); }
+StageSeconds ClassLoader::TakeStages() { return impl_->TakeStages(); }
 
 }  // namespace xp::data

@@ -53,9 +53,10 @@ class Builder {
     *value = id.value;
     if (id.ok()) return true;
     if (id.kind == RawId::Kind::kNumericString && options_.policy == Policy::kIgnore) return true;
-    std::string message = id.kind == RawId::Kind::kMissing
-                              ? fmt::format("{} is missing", what())
-                              : fmt::format("{} is {}, not an integer", what(), raw_.Show(id));
+    std::string message =
+        id.kind == RawId::Kind::kMissing
+            ? fmt::format("{} is missing", what())
+            : fmt::format("{} is {}, not an integer of 64 bits", what(), raw_.Show(id));
     Report(code, message, offset, true, image_id, annotation_id);
     return false;
   }
@@ -87,9 +88,11 @@ class Builder {
       all.push_back(category);
     }
     if (all.empty()) {
-      throw UsageError({.what = "there are no categories",
-                        .where = out_->path,
-                        .expected = "at least one in `categories`"});
+      throw UsageError(
+          {.what = raw_.categories.empty() ? "there are no categories" : "no category can be used",
+           .where = out_->path,
+           .expected = "at least one with an integer `id` and a `name`",
+           .next = out_->problems.empty() ? "" : out_->problems[0].message});
     }
     out_->categories = options_.classes.empty() ? all : Select(all);
     for (size_t i = 0; i < out_->categories.size(); ++i) {
@@ -207,7 +210,26 @@ class Builder {
     if (category->second < 0) return false;  // a class that wasn't asked for
     annotation->category = category->second;
     annotation->crowd = raw.crowd;
+    CheckOthers(raw, *annotation);
     return TakeBox(raw, annotation);
+  }
+
+  // What is wrong with an annotation and leaves it usable.
+  void CheckOthers(const RawAnnotation& raw, const CocoAnnotation& a) {
+    int64_t image_id = out_->images[static_cast<size_t>(a.image)].id;
+    if (raw.bad_area) {
+      Report("annotation.bad_area",
+             fmt::format("annotation {} (image {}): its area is not a number from 0 up: the box's "
+                         "is taken",
+                         a.id, image_id),
+             raw.offset, false, image_id, a.id);
+    }
+    if (raw.bad_crowd) {
+      Report("annotation.bad_crowd",
+             fmt::format("annotation {} (image {}): iscrowd is not 0 or 1: taken as 0", a.id,
+                         image_id),
+             raw.offset, false, image_id, a.id);
+    }
   }
 
   bool TakeBox(const RawAnnotation& raw, CocoAnnotation* a) {
@@ -236,9 +258,14 @@ class Builder {
     a->y = b[1];
     a->w = b[2];
     a->h = b[3];
-    a->area = raw.has_area && std::isfinite(raw.area) ? raw.area : b[2] * b[3];
+    a->area = raw.has_area ? raw.area : b[2] * b[3];
     CheckBox(image, a, report);
     return true;
+  }
+
+  // In single precision, as training has it: a width of 1e-300 is none.
+  static bool NoArea(double from, double length) {
+    return static_cast<float>(from + length) <= static_cast<float>(from);
   }
 
   template <typename Report>
@@ -247,7 +274,7 @@ class Builder {
       a->trainable = false;
       report("box.swapped",
              "has a negative width or height (x1, y1, x2, y2 instead of x, y, w, h?)", true);
-    } else if (a->w == 0 || a->h == 0) {
+    } else if (NoArea(a->x, a->w) || NoArea(a->y, a->h)) {
       a->trainable = false;
       report("box.no_area", "has no area", true);
     } else if (image.width > 0) {

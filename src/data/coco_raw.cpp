@@ -26,13 +26,13 @@ class Parser {
     scan_.BeginObject();
     while (scan_.NextKey(&key_)) {
       if (key_ == "images") {
-        images = true;
+        Once(&images);
         Records("images", &Parser::ReadImage);
       } else if (key_ == "annotations") {
-        annotations = true;
+        Once(&annotations);
         Records("annotations", &Parser::ReadAnnotation);
       } else if (key_ == "categories") {
-        categories = true;
+        Once(&categories);
         Records("categories", &Parser::ReadCategory);
       } else {
         scan_.Skip();
@@ -46,6 +46,15 @@ class Parser {
   }
 
  private:
+  // Python's json would take the last one, others the first: nobody can mean two.
+  void Once(bool* found) {
+    if (*found) {
+      scan_.PeekKind();  // moves to the value
+      scan_.Fail(scan_.offset(), fmt::format("`{}` is there twice", key_), "each section once");
+    }
+    *found = true;
+  }
+
   void Require(bool found, const char* section) {
     if (found) return;
     throw UsageError(
@@ -119,18 +128,38 @@ class Parser {
         record.category = ReadId();
       } else if (key_ == "bbox") {
         ReadBox(&record);
-      } else if (key_ == "area" && scan_.PeekKind() == Kind::kNumber) {
-        record.area = scan_.Number();
-        record.has_area = true;
-      } else if (key_ == "iscrowd" && scan_.PeekKind() == Kind::kNumber) {
-        record.crowd = scan_.Number() != 0;
-      } else if (key_ == "iscrowd" && scan_.PeekKind() == Kind::kBool) {
-        record.crowd = scan_.Bool();
+      } else if (key_ == "area") {
+        ReadArea(&record);
+      } else if (key_ == "iscrowd") {
+        ReadCrowd(&record);
       } else {
         scan_.Skip();
       }
     }
     coco_.annotations.push_back(record);
+  }
+
+  // null stands for none, as pandas writes it.
+  void ReadArea(RawAnnotation* record) {
+    if (scan_.PeekKind() != Kind::kNumber) {
+      record->bad_area = scan_.PeekKind() != Kind::kNull;
+      scan_.Skip();
+      return;
+    }
+    record->area = scan_.Number();
+    record->has_area = std::isfinite(record->area) && record->area >= 0;
+    record->bad_area = !record->has_area;
+  }
+
+  void ReadCrowd(RawAnnotation* record) {
+    if (scan_.PeekKind() == Kind::kNumber) {
+      record->crowd = scan_.Number() != 0;
+    } else if (scan_.PeekKind() == Kind::kBool) {
+      record->crowd = scan_.Bool();
+    } else {
+      record->bad_crowd = scan_.PeekKind() != Kind::kNull;
+      scan_.Skip();
+    }
   }
 
   void ReadBox(RawAnnotation* record) {
@@ -172,12 +201,14 @@ class Parser {
       if (result.ec == std::errc() && result.ptr == text_.data() + text_.size()) {
         return {RawId::Kind::kNumericString, value};
       }
-      coco_.texts.push_back(text_);
-      return {RawId::Kind::kText, static_cast<int64_t>(coco_.texts.size()) - 1};
+      return Keep(RawId::Kind::kText, text_);
     }
     if (scan_.PeekKind() != Kind::kNumber) {
+      static constexpr const char* kNames[] = {"an object", "a list",        "",
+                                               "",          "true or false", "null"};
+      const char* name = kNames[static_cast<int>(scan_.PeekKind())];
       scan_.Skip();
-      return {RawId::Kind::kOther, 0};
+      return Keep(RawId::Kind::kOther, name);
     }
     std::string_view digits = scan_.NumberText();
     int64_t value = 0;
@@ -191,7 +222,13 @@ class Parser {
                     digits.find('N') == std::string_view::npos &&
                     digits.find('I') == std::string_view::npos && result.ec == std::errc();
     if (integral) return {RawId::Kind::kInteger, static_cast<int64_t>(real)};
-    return {RawId::Kind::kOther, 0};
+    return Keep(RawId::Kind::kOther, std::string(digits));
+  }
+
+  RawId Keep(RawId::Kind kind, const std::string& text) {
+    constexpr size_t kLongest = 60;
+    coco_.texts.push_back(text.size() > kLongest ? text.substr(0, kLongest) + "..." : text);
+    return {kind, static_cast<int64_t>(coco_.texts.size()) - 1};
   }
 
   std::filesystem::path path_;
@@ -215,7 +252,7 @@ std::string RawCoco::Show(const RawId& id) const {
     case RawId::Kind::kOther:
       break;
   }
-  return "(not an integer)";
+  return texts[static_cast<size_t>(id.value)];
 }
 
 RawCoco ParseCoco(const std::filesystem::path& json) { return Parser(json).Parse(); }

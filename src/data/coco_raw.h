@@ -15,13 +15,15 @@ struct RawId {
     kMissing,
     kInteger,        // also 7.0
     kNumericString,  // "0012": `value` is 12
-    kText,           // `value` indexes RawCoco::texts
-    kOther           // a list, an object, null, 1.5
+    kText,           // a string; `value` indexes RawCoco::texts
+    kOther           // null, 1.5, "a list"; `value` indexes RawCoco::texts
   };
   Kind kind = Kind::kMissing;
   int64_t value = 0;
 
   bool ok() const { return kind == Kind::kInteger; }
+  // An integer, be it in quotes.
+  bool number() const { return kind == Kind::kInteger || kind == Kind::kNumericString; }
 };
 
 struct RawCategory {
@@ -48,6 +50,8 @@ struct RawAnnotation {
   int64_t offset = 0;
   int8_t box_numbers = kNoBox;  // how many numbers `bbox` holds; 5: more than four
   bool has_area = false;
+  bool bad_area = false;   // `area` is there and not a number from 0 up
+  bool bad_crowd = false;  // `iscrowd` is there and not a number or a bool
   bool crowd = false;
 };
 
@@ -57,6 +61,7 @@ struct RawCoco {
   std::vector<RawAnnotation> annotations;
   std::vector<std::string> texts;
 
+  // As it stands in the file, for messages.
   std::string Show(const RawId& id) const;
 };
 

@@ -151,6 +151,11 @@ Policy ReadImagePolicy(const Reader& part) {
                                                                         : Policy::kDrop;
 }
 
+Policy ReadPolicy(const Reader& part) {
+  return ParsePolicy(part.Choice("policy", {"strict", "drop", "ignore"}, "drop"),
+                     part.Where("policy"));
+}
+
 LastBatch ReadLastBatch(const Reader& part) {
   std::string text = part.Choice("last_batch", {"smaller", "drop", "repeat"}, "smaller");
   return text == "smaller" ? LastBatch::kSmaller
@@ -202,50 +207,76 @@ CocoDataset OpenDataset(const Reader& config, const std::string& name,
   part.Choice("type", {"CocoDataset"}, "CocoDataset");
   CocoOptions options;
   options.classes = ReadClasses(part);
-  options.policy = ParsePolicy(part.Choice("policy", {"strict", "drop", "ignore"}, "drop"),
-                               part.Where("policy"));
-  if (policy) options.policy = *policy;
+  options.policy = policy ? *policy : ReadPolicy(part);
   options.limit = ReadInt(part, "limit", 0, 0, 1 << 30);
   return LoadCoco(part.String("ann_file"), options);
+}
+
+AuditPart OpenPart(const Reader& config, const std::string& name, std::optional<Policy> policy) {
+  Reader part = Part(config, name);
+  AuditPart opened;
+  opened.name = name;
+  opened.img_prefix = part.String("img_prefix", "");
+  opened.policy = policy ? *policy : ReadPolicy(part);
+  if (part.String("type", "CocoDataset") == "ImageFolder") {
+    auto list = std::make_shared<ImageList>(OpenImageList(config, name));
+    opened.dataset = std::make_shared<CocoDataset>(DatasetOf(*list));
+    opened.list = std::move(list);
+  } else {
+    opened.dataset = std::make_shared<CocoDataset>(OpenDataset(config, name, policy));
+  }
+  return opened;
+}
+
+void ReadModelForAudit(const Reader& config, AuditOptions* o) {
+  Reader part = Part(config, o->parts[0].name);
+  if (o->parts[0].list == nullptr) {
+    o->anchors.img_scale = ReadScales(part).back();
+    o->anchors.keep_ratio = part.Bool("keep_ratio", true);
+    const std::string anchors = "model.rpn_head.anchor_generator.";
+    o->anchors.scales = config.Doubles(anchors + "scales", o->anchors.scales);
+    o->anchors.ratios = config.Doubles(anchors + "ratios", o->anchors.ratios);
+    std::vector<int64_t> strides = config.Ints(anchors + "strides", {4, 8, 16, 32, 64});
+    o->anchors.strides.assign(strides.begin(), strides.end());
+  }
+  for (const char* key : {"model.roi_head.bbox_head.num_classes", "model.bbox_head.num_classes",
+                          "model.head.num_classes"}) {
+    if (!config.Has(key)) continue;
+    o->num_classes = static_cast<int>(config.Int(key));
+    o->num_classes_where = config.Where(key);
+  }
 }
 
 AuditOptions ReadAuditOptions(const Reader& config) {
   AuditOptions o;
   for (const char* name : {"train", "val"}) {
     if (!config.Has(std::string("data.") + name)) continue;
-    CocoDataset dataset = OpenDataset(config, name, Policy::kDrop);
-    o.parts.push_back({name, std::make_shared<CocoDataset>(std::move(dataset)),
-                       Part(config, name).String("img_prefix", "")});
+    // Whatever the policy is, everything is to be listed here.
+    Policy configured = ReadPolicy(Part(config, name));
+    o.parts.push_back(OpenPart(config, name, Policy::kDrop));
+    o.parts.back().policy = configured;
   }
   if (o.parts.empty()) {
     throw UsageError({.what = "the config has no data to check",
                       .where = config.Where(""),
                       .expected = "`data.train` or `data.val`"});
   }
-  Reader part = Part(config, o.parts[0].name);
-  o.anchors.img_scale = ReadScales(part).back();
-  o.anchors.keep_ratio = part.Bool("keep_ratio", true);
-  const std::string anchors = "model.rpn_head.anchor_generator.";
-  o.anchors.scales = config.Doubles(anchors + "scales", o.anchors.scales);
-  o.anchors.ratios = config.Doubles(anchors + "ratios", o.anchors.ratios);
-  std::vector<int64_t> strides = config.Ints(anchors + "strides", {4, 8, 16, 32, 64});
-  o.anchors.strides.assign(strides.begin(), strides.end());
-  for (const char* key : {"model.roi_head.bbox_head.num_classes", "model.bbox_head.num_classes"}) {
-    if (!config.Has(key)) continue;
-    o.num_classes = static_cast<int>(config.Int(key));
-    o.num_classes_where = config.Where(key);
-  }
+  ReadModelForAudit(config, &o);
   return o;
 }
 
 std::unique_ptr<Loader> OpenLoader(const Reader& config, const std::string& part, uint64_t seed) {
-  LoaderOptions options = ReadLoaderOptions(config, part, seed);
-  CocoDataset dataset = OpenDataset(config, part);
-  if (part == "train") {
-    dataset = Repeated(std::move(dataset), ReadInt(Part(config, part), "times", 1, 1, 1 << 20));
-  }
-  return std::make_unique<Loader>(std::make_shared<CocoDataset>(std::move(dataset)),
-                                  std::move(options));
+  ReadLoaderOptions(config, part, seed);  // what is wrong there is said before a large file is read
+  return OpenLoader(config, OpenPart(config, part), seed);
+}
+
+std::unique_ptr<Loader> OpenLoader(const Reader& config, const AuditPart& part, uint64_t seed) {
+  LoaderOptions options = ReadLoaderOptions(config, part.name, seed);
+  std::shared_ptr<const CocoDataset> dataset = part.dataset;
+  int times = ReadInt(Part(config, part.name), "times", 1, 1, 1 << 20);
+  if (part.name == "train" && times > 1)
+    dataset = std::make_shared<CocoDataset>(Repeated(*dataset, times));
+  return std::make_unique<Loader>(std::move(dataset), std::move(options));
 }
 
 ClassLoaderOptions ReadClassLoaderOptions(const Reader& config, const std::string& name,
@@ -282,9 +313,12 @@ ImageList OpenImageList(const Reader& config, const std::string& name) {
 
 std::unique_ptr<ClassLoader> OpenClassLoader(const Reader& config, const std::string& name,
                                              uint64_t seed) {
-  ClassLoaderOptions options = ReadClassLoaderOptions(config, name, seed);
-  return std::make_unique<ClassLoader>(std::make_shared<ImageList>(OpenImageList(config, name)),
-                                       options);
+  return OpenClassLoader(config, OpenPart(config, name), seed);
+}
+
+std::unique_ptr<ClassLoader> OpenClassLoader(const Reader& config, const AuditPart& part,
+                                             uint64_t seed) {
+  return std::make_unique<ClassLoader>(part.list, ReadClassLoaderOptions(config, part.name, seed));
 }
 
 }  // namespace xp::data

@@ -1,12 +1,17 @@
 #include "exp/data/image_io.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "exp/base/error.h"
-#include "exp/base/file.h"
+#include "exp/base/printable.h"
 #include "exp/data/jpeg.h"
+#include "src/data/file_kind.h"
 #include "src/data/png_webp.h"
 
 namespace xp::data {
@@ -19,12 +24,28 @@ bool StartsWith(std::span<const uint8_t> bytes, std::string_view magic, size_t a
 
 [[noreturn]] void Unsupported(std::span<const uint8_t> bytes, const std::string& name) {
   ImageFormat format = DetectFormat(bytes);
-  std::string what = bytes.empty() ? "the file is empty"
+  std::string other = OtherKind(bytes);
+  std::string what = bytes.empty()    ? "the file is empty"
+                     : !other.empty() ? "this is " + other
                      : format == ImageFormat::kUnknown
                          ? "not an image of a known format"
                          : fmt::format("{} images are not supported", FormatName(format));
-  throw UsageError({.what = what, .where = name, .expected = "a JPEG, PNG or WebP image"});
+  throw UsageError({.what = what,
+                    .where = name,
+                    .expected = "a JPEG, PNG or WebP image",
+                    .next = AdviceFor(other)});
 }
+
+[[noreturn]] void CantRead(const std::string& path, const std::string& what) {
+  throw UsageError({.what = what, .where = Printable(path), .expected = "an image file"});
+}
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
 
 }  // namespace
 
@@ -86,8 +107,32 @@ void DecodeImage(std::span<const uint8_t> bytes, const std::string& name, bool a
   if (apply_orientation) ApplyOrientation(info.orientation, out);
 }
 
+std::string ReadImageFile(const std::string& path) {
+  constexpr int64_t kLargest = int64_t{2} << 30;
+  if (path.find('\0') != std::string::npos) CantRead(path, "the name holds a NUL character");
+  // Without O_NONBLOCK a pipe would be waited for here already.
+  Descriptor d{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  struct stat status {};
+  if (d.fd < 0 || ::fstat(d.fd, &status) != 0)
+    CantRead(path, std::string("can't be opened: ") + std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) CantRead(path, "is a folder");
+  if (!S_ISREG(status.st_mode)) CantRead(path, "is not a regular file");
+  if (status.st_size > kLargest) CantRead(path, "is over 2 GiB: no image is that large");
+  std::string content(static_cast<size_t>(status.st_size), '\0');
+  size_t done = 0;
+  while (done < content.size()) {
+    ssize_t n = ::read(d.fd, content.data() + done, content.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) CantRead(path, std::string("can't be read: ") + std::strerror(errno));
+    if (n == 0) break;  // it shrank meanwhile
+    done += static_cast<size_t>(n);
+  }
+  content.resize(done);
+  return content;
+}
+
 RgbImage ReadImage(const std::string& path, bool apply_orientation) {
-  std::string bytes = ReadFile(path);
+  std::string bytes = ReadImageFile(path);
   RgbImage image;
   DecodeImage({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, path,
               apply_orientation, &image);

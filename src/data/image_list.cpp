@@ -10,6 +10,7 @@
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "src/data/coco_raw.h"
+#include "src/data/json_scanner.h"
 
 namespace xp::data {
 namespace {
@@ -69,6 +70,7 @@ class CocoLabels {
     list_.root = root.string();
     list_.classes = classes;
     for (const RawCategory& c : raw_.categories) {
+      Require(c.id, "the id of a category", c.offset);
       if (classes.empty()) list_.classes.push_back(c.name);
       auto found = std::find(list_.classes.begin(), list_.classes.end(), c.name);
       if (found == list_.classes.end()) continue;
@@ -79,6 +81,8 @@ class CocoLabels {
   ImageList Take() {
     std::unordered_map<int64_t, int32_t> of_image;
     for (const RawAnnotation& a : raw_.annotations) {
+      Require(a.category, "the category_id of an annotation", a.offset);
+      Require(a.image, "the image_id of an annotation", a.offset);
       auto label = labels_.find(a.category.value);
       if (label == labels_.end()) continue;
       auto [at, added] = of_image.emplace(a.image.value, label->second);
@@ -92,6 +96,7 @@ class CocoLabels {
            .next = "cut the boxes out with `exp data crops`"});
     }
     for (const RawImage& image : raw_.images) {
+      Require(image.id, "the id of an image", image.offset);
       auto label = of_image.find(image.id.value);
       if (label == of_image.end() || image.file_name.empty()) continue;
       list_.files.push_back(image.file_name);
@@ -106,6 +111,15 @@ class CocoLabels {
   }
 
  private:
+  // Other ids can't be matched with each other.
+  void Require(const RawId& id, const char* what, int64_t offset) const {
+    if (id.number()) return;
+    auto [line, column] = LocateOffsets(list_.path, {offset})[0];
+    throw UsageError({.what = fmt::format("{} is {}, not an integer", what, raw_.Show(id)),
+                      .where = fmt::format("{}:{}:{}", list_.path, line, column),
+                      .expected = "integers as ids"});
+  }
+
   RawCoco raw_;
   ImageList list_;
   std::unordered_map<int64_t, int32_t> labels_;

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "exp/base/error.h"
-#include "exp/base/file.h"
+#include "exp/data/image_io.h"
 #include "src/data/exif.h"
 #include "src/data/png_webp.h"
 
@@ -294,7 +294,7 @@ DecodedRegion DecodeJpegRegion(std::span<const uint8_t> bytes, const std::string
 }
 
 RgbImage ReadJpeg(const std::string& path, const JpegDecodeOptions& options) {
-  std::string bytes = ReadFile(path);
+  std::string bytes = ReadImageFile(path);
   RgbImage image;
   DecodeJpeg({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, path, options, &image);
   return image;

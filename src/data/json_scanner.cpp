@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <numeric>
 
 #include "exp/base/error.h"
+#include "src/data/file_kind.h"
 
 namespace xp::data {
 namespace {
@@ -77,7 +79,15 @@ std::vector<std::pair<int64_t, int64_t>> LocateOffsets(const std::filesystem::pa
 }
 
 JsonScanner::JsonScanner(const std::filesystem::path& path) : path_(path), buffer_(kBufferBytes) {
-  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status {};
+  if (fd_ >= 0 && (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode))) {
+    ::close(fd_);
+    throw UsageError({.what = S_ISDIR(status.st_mode) ? "is a folder" : "is not a regular file",
+                      .where = path.string(),
+                      .expected = "a COCO annotation file",
+                      .next = "check the path (`ann_file`)"});
+  }
   if (fd_ < 0) {
     throw UsageError({.what = std::string("can't be opened: ") + std::strerror(errno),
                       .where = path.string(),
@@ -85,6 +95,24 @@ JsonScanner::JsonScanner(const std::filesystem::path& path) : path_(path), buffe
                       .next = "check the path (`ann_file`)"});
   }
   at_ = end_ = buffer_.data();
+  try {
+    CheckStart();
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+void JsonScanner::CheckStart() {
+  if (Peek() < 0) return;
+  std::string other =
+      OtherKind({reinterpret_cast<const uint8_t*>(at_), static_cast<size_t>(end_ - at_)});
+  if (!other.empty()) {
+    throw UsageError({.what = "this is " + other + ", not JSON",
+                      .where = path_.string(),
+                      .expected = "a COCO annotation file, JSON in UTF-8",
+                      .next = AdviceFor(other)});
+  }
   if (Peek() == 0xEF) {  // a byte order mark
     for (char c : {'\xEF', '\xBB', '\xBF'}) Expect(c, "a JSON value");
   }
@@ -168,6 +196,14 @@ void JsonScanner::Pop() {
   first_.pop_back();
 }
 
+void JsonScanner::RefuseTrailing(char closing) {
+  SkipSpace();
+  if (Peek() == closing) {
+    Fail(offset(), fmt::format("malformed JSON: a comma before `{}`", closing),
+         "no comma behind the last entry");
+  }
+}
+
 void JsonScanner::BeginObject() {
   SkipSpace();
   Push('{');
@@ -179,7 +215,10 @@ bool JsonScanner::NextKey(std::string* key) {
     Pop();
     return false;
   }
-  if (!first_.back()) Expect(',', "`,` or `}`");
+  if (!first_.back()) {
+    Expect(',', "`,` or `}`");
+    RefuseTrailing('}');
+  }
   first_.back() = false;
   String(key);
   SkipSpace();
@@ -198,7 +237,10 @@ bool JsonScanner::NextElement() {
     Pop();
     return false;
   }
-  if (!first_.back()) Expect(',', "`,` or `]`");
+  if (!first_.back()) {
+    Expect(',', "`,` or `]`");
+    RefuseTrailing(']');
+  }
   first_.back() = false;
   return true;
 }

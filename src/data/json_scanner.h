@@ -23,7 +23,8 @@ class JsonScanner {
  public:
   enum class Kind { kObject, kArray, kString, kNumber, kBool, kNull };
 
-  // Throws UsageError when the file can't be opened.
+  // Throws UsageError when the file can't be opened, isn't a regular file (a pipe would be waited
+  // for for ever) or is none of JSON by its first bytes (UTF-16, gzip, a Git LFS pointer, HTML).
   explicit JsonScanner(const std::filesystem::path& path);
   ~JsonScanner();
   JsonScanner(const JsonScanner&) = delete;
@@ -53,6 +54,7 @@ class JsonScanner {
 
  private:
   bool Refill();
+  void CheckStart();
   int Peek() { return at_ < end_ || Refill() ? static_cast<unsigned char>(*at_) : -1; }
   void SkipSpace();
   void Expect(char c, const char* expected);
@@ -65,6 +67,7 @@ class JsonScanner {
   template <bool keep>
   void ScanNumber();
   void SkipString();
+  void RefuseTrailing(char closing);  // after a comma
   void Push(char kind);
   void Pop();
 

@@ -1,22 +1,18 @@
 #include "exp/data/loader.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "exp/base/error.h"
 #include "exp/base/philox.h"
+#include "exp/data/image_io.h"
 #include "src/data/augment.h"
-#include "src/data/epoch_plan.h"
-#include "src/data/pipeline.h"
+#include "src/data/feed.h"
 #include "src/data/sample.h"
 
 namespace xp::data {
 namespace {
-
-constexpr int kReplacementTries = 20;
 
 void Check(bool good, const char* what, const char* expected) {
   if (!good) throw UsageError({.what = what, .where = "data", .expected = expected});
@@ -46,42 +42,37 @@ void CheckOptions(const LoaderOptions& o) {
 
 }  // namespace
 
-class Loader::Impl : public BatchSource {
+class Loader::Impl : public EpochFeed {
  public:
   Impl(std::shared_ptr<const CocoDataset> dataset, LoaderOptions options)
       : dataset_(std::move(dataset)), options_(std::move(options)) {
     CheckOptions(options_);
     Select();
-    planner_ = std::make_unique<EpochPlanner>(options_, images_, sizes_);
-    buckets_ = planner_->Buckets();
     slots_.resize(static_cast<size_t>(options_.prefetch));
-    warnings_.resize(slots_.size());
-    pipeline_ = std::make_unique<Pipeline>(this, options_.workers, options_.prefetch);
+    Begin(std::make_unique<EpochPlanner>(options_, images_, sizes_),
+          {options_.workers, options_.prefetch, options_.image_policy, options_.read_file});
   }
 
-  // The threads end before what they use.
-  ~Impl() override { pipeline_.reset(); }
-
-  int Open(int64_t batch, int slot) override;
-  void Fill(int64_t batch, int slot, int item) override;
+  ~Impl() override { End(); }
 
   std::shared_ptr<const CocoDataset> dataset_;
   LoaderOptions options_;
   std::vector<int32_t> images_;  // that are drawn from
   std::vector<Size> sizes_;      // original, by image index
   int max_boxes_ = 1, max_ignore_ = 0;
-  std::unique_ptr<EpochPlanner> planner_;
-  std::vector<Bucket> buckets_;
-  uint32_t epoch_ = 0;
-  EpochPlan plan_;
   std::vector<Batch> slots_;
-  std::vector<std::vector<std::pair<int, std::string>>> warnings_;  // of each slot: item, text
-  std::mutex warnings_mutex_;
-  std::vector<std::string> told_;
-  std::unique_ptr<Pipeline> pipeline_;
 
  private:
+  void Prepare(const PlannedBatch& planned, int slot) override;
+  void Make(const PlannedBatch& planned, int slot, int item) override;
+  const std::string& FileName(int image) const override {
+    return dataset_->images[static_cast<size_t>(image)].file_name;
+  }
+
   void Select();
+  // The size of an image that the annotation file gives none for; false where the policy leaves it
+  // out.
+  bool ReadSize(const CocoImage& image, Size* size);
   // Reads an image and its boxes; under kDrop and kIgnore the next of `pool` that decodes. Returns
   // which.
   int ReadSample(int image, const std::vector<int32_t>& pool, int slot, int item, Sample* sample);
@@ -100,7 +91,7 @@ void Loader::Impl::Select() {
     const CocoImage& image = d.images[static_cast<size_t>(i)];
     Size& size = sizes_[static_cast<size_t>(i)];
     size = {image.width, image.height};
-    if (size.width == 0) size = ReadImageSize(ImagePath(options_.img_prefix, image.file_name));
+    if (size.width == 0 && !ReadSize(image, &size)) continue;
     if (std::min(size.width, size.height) < options_.min_image_side) continue;
     CollectBoxes(d, i, size, options_.min_box_side, &sample);
     if (options_.filter_empty_gt && sample.boxes.empty()) continue;
@@ -121,10 +112,9 @@ void Loader::Impl::Select() {
   }
 }
 
-int Loader::Impl::Open(int64_t index, int slot) {
-  const PlannedBatch& planned = plan_.batches[static_cast<size_t>(index)];
+void Loader::Impl::Prepare(const PlannedBatch& planned, int slot) {
   Batch& batch = slots_[static_cast<size_t>(slot)];
-  Size padded = planner_->padded(planned.group, planned.scale);
+  Size padded = planner().padded(planned.group, planned.scale);
   size_t n = static_cast<size_t>(planned.count);
   batch.n = planned.count;
   batch.height = padded.height;
@@ -143,36 +133,39 @@ int Loader::Impl::Open(int64_t index, int slot) {
   batch.max_ignore = max_ignore_;
   batch.ignore_boxes.assign(n * max_ignore_ * 4, 0);
   batch.ignore_counts.assign(n, 0);
-  warnings_[static_cast<size_t>(slot)].clear();
-  return planned.count;
+}
+
+bool Loader::Impl::ReadSize(const CocoImage& image, Size* size) {
+  std::string path = ImagePath(options_.img_prefix, image.file_name);
+  try {
+    *size = SizeOfImage(options_.read_file ? options_.read_file(path) : ReadImageFile(path), path);
+    return true;
+  } catch (const Error& error) {
+    if (options_.image_policy == Policy::kStrict) throw;
+    if (options_.image_policy == Policy::kDrop)
+      Tell(error.text().where + ": " + error.text().what + "; it is left out");
+    return false;
+  }
 }
 
 int Loader::Impl::ReadSample(int image, const std::vector<int32_t>& pool, int slot, int item,
                              Sample* sample) {
-  size_t at = static_cast<size_t>(std::lower_bound(pool.begin(), pool.end(), image) - pool.begin());
-  for (int tries = 0;; ++tries) {
-    const std::string& name = dataset_->images[static_cast<size_t>(image)].file_name;
-    try {
-      ReadImageOfSize(ImagePath(options_.img_prefix, name), sizes_[static_cast<size_t>(image)],
-                      &sample->image);
-      CollectBoxes(*dataset_, image, {sample->image.width, sample->image.height},
-                   options_.min_box_side, sample);
-      return image;
-    } catch (const Error& error) {
-      if (options_.image_policy == Policy::kStrict || tries == kReplacementTries) throw;
-      at = (at + 1) % pool.size();
-      image = pool[at];
-      if (options_.image_policy != Policy::kDrop) continue;
-      std::lock_guard lock(warnings_mutex_);
-      warnings_[static_cast<size_t>(slot)].emplace_back(
-          item, fmt::format("{}: {}; {} was taken instead", error.text().where, error.text().what,
-                            dataset_->images[static_cast<size_t>(image)].file_name));
-    }
-  }
+  auto next = [&](int after) {
+    auto at = std::lower_bound(pool.begin(), pool.end(), after) + 1;
+    return at >= pool.end() ? pool.front() : *at;
+  };
+  return FirstUsable(image, slot, item, next, [&](int which) {
+    std::string path = ImagePath(options_.img_prefix, FileName(which));
+    std::string file = Read(path);
+    Timed(
+        [&] { DecodeImageOfSize(file, path, sizes_[static_cast<size_t>(which)], &sample->image); });
+    CollectBoxes(*dataset_, which, {sample->image.width, sample->image.height},
+                 options_.min_box_side, sample);
+  });
 }
 
 ImageScale Loader::Impl::DrawScale(const PlannedBatch& planned, RandomStream* stream) const {
-  const ScaleStep& step = planner_->scales()[static_cast<size_t>(planned.scale)];
+  const ScaleStep& step = planner().scales()[static_cast<size_t>(planned.scale)];
   double t = stream->NextDouble();  // drawn always, so that other draws don't depend on the mode
   auto between = [&](int low, int high) {
     return low <= high ? low + static_cast<int>((high - low + 1) * t)
@@ -183,22 +176,22 @@ ImageScale Loader::Impl::DrawScale(const PlannedBatch& planned, RandomStream* st
 }
 
 Size Loader::Impl::Fit(Size image, const PlannedBatch& planned, ImageScale scale) const {
-  Size size = planner_->Resized(image, scale);
+  Size size = planner().Resized(image, scale);
   if (!options_.augment.changes_shape() || !options_.keep_ratio) return size;
-  Size largest = planner_->largest(planned.group, planned.scale);
+  Size largest = planner().largest(planned.group, planned.scale);
   double shrink = std::min({1.0, static_cast<double>(largest.width) / size.width,
                             static_cast<double>(largest.height) / size.height});
   return {std::clamp(static_cast<int>(size.width * shrink), 1, largest.width),
           std::clamp(static_cast<int>(size.height * shrink), 1, largest.height)};
 }
 
-void Loader::Impl::Fill(int64_t index, int slot, int item) {
+void Loader::Impl::Make(const PlannedBatch& planned, int slot, int item) {
   thread_local Sample sample;  // keeps its memory from one image to the next
-  const PlannedBatch& planned = plan_.batches[static_cast<size_t>(index)];
-  int image = plan_.order[static_cast<size_t>(planned.first + item)];
-  image = ReadSample(image, planner_->group(planned.group), slot, item, &sample);
+  int image = plan().order[static_cast<size_t>(planned.first + item)];
+  image = ReadSample(image, planner().group(planned.group), slot, item, &sample);
 
-  RandomStream stream(options_.seed, RandomPurpose::kAugment, epoch_, static_cast<uint32_t>(image));
+  RandomStream stream(options_.seed, RandomPurpose::kAugment, epoch(),
+                      static_cast<uint32_t>(image));
   ImageScale scale = DrawScale(planned, &stream);
   Mirror mirror;
   mirror.horizontal = stream.NextDouble() < options_.flip_ratio;
@@ -209,7 +202,7 @@ void Loader::Impl::Fill(int64_t index, int slot, int item) {
                &other);
     return other;
   };
-  Augment(options_.augment, planner_->largest(planned.group, planned.scale), load_other, &stream,
+  Augment(options_.augment, planner().largest(planned.group, planned.scale), load_other, &stream,
           &sample);
   Size resized = Fit({sample.image.width, sample.image.height}, planned, scale);
   Place(sample, image, resized, mirror, item, &slots_[static_cast<size_t>(slot)]);
@@ -262,44 +255,20 @@ Loader::Loader(std::shared_ptr<const CocoDataset> dataset, LoaderOptions options
     : impl_(std::make_unique<Impl>(std::move(dataset), std::move(options))) {}
 Loader::~Loader() = default;
 
-const std::vector<Bucket>& Loader::Buckets() const { return impl_->buckets_; }
+const std::vector<Bucket>& Loader::Buckets() const { return impl_->buckets(); }
 int Loader::max_boxes() const { return impl_->max_boxes_; }
 int Loader::max_ignore() const { return impl_->max_ignore_; }
-int64_t Loader::batches_per_epoch() const { return impl_->planner_->batches_per_epoch(); }
+int64_t Loader::batches_per_epoch() const { return impl_->batches_per_epoch(); }
 int64_t Loader::images() const { return static_cast<int64_t>(impl_->images_.size()); }
 const CocoDataset& Loader::dataset() const { return *impl_->dataset_; }
 const LoaderOptions& Loader::options() const { return impl_->options_; }
 
 void Loader::StartEpoch(uint32_t epoch, int64_t start_batch) {
-  int64_t end = batches_per_epoch();
-  if (start_batch < 0 || start_batch > end) {
-    throw JobError(
-        {.what = fmt::format("batch {} is not in an epoch of {} batches", start_batch, end),
-         .next = "was the run recorded with other data or another batch size?"});
-  }
-  impl_->pipeline_->Stop();
-  impl_->epoch_ = epoch;
-  impl_->plan_ = impl_->planner_->Plan(epoch);
-  impl_->pipeline_->Start(start_batch, end);
+  impl_->StartEpoch(epoch, start_batch);
 }
-
-int Loader::ImagesIn(int64_t batch) const {
-  return impl_->plan_.batches[static_cast<size_t>(batch)].count;
-}
-
-bool Loader::Next(Batch* batch) {
-  int slot = impl_->pipeline_->Next();
-  if (slot < 0) return false;
-  std::swap(*batch, impl_->slots_[static_cast<size_t>(slot)]);
-  auto& warnings = impl_->warnings_[static_cast<size_t>(slot)];
-  std::stable_sort(warnings.begin(), warnings.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [item, text] : warnings) impl_->told_.push_back(std::move(text));
-  warnings.clear();
-  impl_->pipeline_->Release(slot);
-  return true;
-}
-
-std::vector<std::string> Loader::TakeWarnings() { return std::exchange(impl_->told_, {}); }
+int Loader::ImagesIn(int64_t batch) const { return impl_->ImagesIn(batch); }
+bool Loader::Next(Batch* batch) { return impl_->Next(&impl_->slots_, batch); }
+std::vector<std::string> Loader::TakeWarnings() { return impl_->TakeWarnings(); }
+StageSeconds Loader::TakeStages() { return impl_->TakeStages(); }
 
 }  // namespace xp::data

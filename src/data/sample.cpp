@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "exp/base/error.h"
-#include "exp/base/file.h"
 #include "exp/data/image_io.h"
 
 namespace xp::data {
@@ -30,8 +29,8 @@ void CollectBoxes(const CocoDataset& dataset, int image, Size size, double min_s
   }
 }
 
-void ReadImageOfSize(const std::string& path, Size expected, RgbImage* image) {
-  std::string file = ReadFile(path);
+void DecodeImageOfSize(const std::string& file, const std::string& path, Size expected,
+                       RgbImage* image) {
   std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(file.data()), file.size());
   ImageInfo info = ReadImageInfo(bytes, path);
   Size stored{info.width, info.height}, upright = info.upright();
@@ -46,8 +45,7 @@ void ReadImageOfSize(const std::string& path, Size expected, RgbImage* image) {
   DecodeImage(bytes, path, expected == Size{} || upright == expected, image);
 }
 
-Size ReadImageSize(const std::string& path) {
-  std::string file = ReadFile(path);
+Size SizeOfImage(const std::string& file, const std::string& path) {
   return ReadImageInfo({reinterpret_cast<const uint8_t*>(file.data()), file.size()}, path)
       .upright();
 }

@@ -29,12 +29,13 @@ std::string ImagePath(const std::string& prefix, const std::string& file_name);
 void CollectBoxes(const CocoDataset& dataset, int image, Size size, double min_side,
                   Sample* sample);
 
-// Reads and decodes a file, turned as EXIF says unless it is the stored form that has `expected`'s
+// Decodes a file's content, turned as EXIF says unless it is the stored form that has `expected`'s
 // size: the annotations were drawn on one of the two. Throws UsageError naming the file when it
 // can't be decoded or is of another size than `expected` (0x0: any).
-void ReadImageOfSize(const std::string& path, Size expected, RgbImage* image);
+void DecodeImageOfSize(const std::string& file, const std::string& path, Size expected,
+                       RgbImage* image);
 
-// The size of an image file as ReadImageOfSize(path, {0, 0}) would return it.
-Size ReadImageSize(const std::string& path);
+// The size of an image as DecodeImageOfSize with {0, 0} would return it.
+Size SizeOfImage(const std::string& file, const std::string& path);
 
 }  // namespace xp::data

@@ -143,6 +143,7 @@ TEST_CASE("an epoch holds each image once, in the shapes that Buckets lists") {
   }
 }
 
+// Report 7 (mmdetection#10019): crowds come apart and are never positives.
 TEST_CASE("boxes go with the pixels through resize and mirrors") {
   // A white image with one black rectangle: where the pixels are dark is where the box must be.
   TempDir dir("boxes");
@@ -240,6 +241,7 @@ TEST_CASE("images without boxes are kept or filtered") {
   CHECK(b.box_counts[0] == 0);
 }
 
+// Report 8 (detectron2#143): never a hang; tests/data/hostile_test.cpp has what isn't even a file.
 TEST_CASE("a broken image is named, or replaced under the policy") {
   Drawn drawn;
   std::string bad = drawn.set->images[4].file_name;

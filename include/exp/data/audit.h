@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "exp/data/coco.h"
+#include "exp/data/image_list.h"
 #include "exp/data/resize.h"
 
 namespace xp::data {
@@ -34,7 +35,8 @@ struct Finding {
   std::string title;   // "boxes without area"
   std::string advice;  // what to do; may be empty
   int64_t count = 0;
-  std::vector<Problem> examples;  // the first ones, AuditOptions::examples at most
+  // The first ones, AuditOptions::examples at most, and every record that was left out.
+  std::vector<Problem> examples;
 };
 
 struct ClassSummary {
@@ -76,6 +78,7 @@ struct PartReport {
   std::string name;  // "train"
   std::shared_ptr<const CocoDataset> dataset;
   std::string img_prefix;
+  bool has_boxes = true;  // false: of a classifier
   int64_t images = 0, annotations = 0, boxes = 0, crowds = 0, empty_images = 0;
   std::vector<ClassSummary> classes;
   std::array<int64_t, 3> boxes_by_area{};             // COCO's small, medium, large
@@ -100,7 +103,13 @@ struct AuditPart {
   std::shared_ptr<const CocoDataset>
       dataset;  // loaded with Policy::kDrop, so that problems are listed
   std::string img_prefix;
+  // Of a classifier: images with one annotation each, whose box says nothing.
+  std::shared_ptr<const ImageList> list;
+  Policy policy = Policy::kDrop;  // what the config says
 };
+
+// The images of a list, with ids 1, 2, ... and their labels as annotations.
+CocoDataset DatasetOf(const ImageList& list);
 
 struct AuditOptions {
   std::vector<AuditPart> parts;
@@ -111,7 +120,7 @@ struct AuditOptions {
   bool contents = true;  // read each
   bool decode = false;   // and decode each, which finds damage inside too
   int threads = 0;       // 0: all cores
-  int examples = 20;     // kept of each finding; -1: all
+  int examples = 20;     // kept of each finding besides the records left out; -1: all
   std::function<void(int64_t done, int64_t total)>
       progress;  // from one thread at a time; may be empty
 };
@@ -119,7 +128,8 @@ struct AuditOptions {
 // Never throws for what is wrong with the data.
 AuditReport Audit(const AuditOptions& options);
 
-std::string AuditText(const AuditReport& report);
+// Three examples of each finding, or with `all` every one that is kept.
+std::string AuditText(const AuditReport& report, bool all = false);
 // docs/data.md describes the keys.
 std::string AuditJson(const AuditReport& report);
 // One page without outside references; up to `samples` images a part with their boxes.

@@ -44,6 +44,7 @@ struct ClassLoaderOptions {
 
   LastBatch last_batch = LastBatch::kSmaller;
   Policy image_policy = Policy::kStrict;  // as in LoaderOptions
+  ReadImageFn read_file;                  // empty: files of the disk
   int rank = 0, world = 1;
 };
 
@@ -66,6 +67,7 @@ class ClassLoader {
   int ImagesIn(int64_t batch) const;
   bool Next(ClassBatch* batch);
   std::vector<std::string> TakeWarnings();
+  StageSeconds TakeStages();
 
  private:
   class Impl;

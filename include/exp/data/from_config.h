@@ -31,11 +31,21 @@ LoaderOptions ReadLoaderOptions(const config::Reader& config, const std::string&
 CocoDataset OpenDataset(const config::Reader& config, const std::string& part,
                         std::optional<Policy> policy = {});
 
+// A part with its annotations, or its list where `type` is ImageFolder; under its own policy or the
+// one given.
+AuditPart OpenPart(const config::Reader& config, const std::string& part,
+                   std::optional<Policy> policy = {});
+
+// Anchors and the head's number of classes, for parts that are in `options` already.
+void ReadModelForAudit(const config::Reader& config, AuditOptions* options);
+
 // The train and val parts, the anchors of a region proposal network and the head's number of
 // classes.
 AuditOptions ReadAuditOptions(const config::Reader& config);
 
 std::unique_ptr<Loader> OpenLoader(const config::Reader& config, const std::string& part,
+                                   uint64_t seed);
+std::unique_ptr<Loader> OpenLoader(const config::Reader& config, const AuditPart& part,
                                    uint64_t seed);
 
 ClassLoaderOptions ReadClassLoaderOptions(const config::Reader& config, const std::string& part,
@@ -45,6 +55,8 @@ ImageList OpenImageList(const config::Reader& config, const std::string& part);
 // A classification part, `type: ImageFolder`: the folder `img_prefix`, or the list `ann_file` of
 // files in it.
 std::unique_ptr<ClassLoader> OpenClassLoader(const config::Reader& config, const std::string& part,
+                                             uint64_t seed);
+std::unique_ptr<ClassLoader> OpenClassLoader(const config::Reader& config, const AuditPart& part,
                                              uint64_t seed);
 
 }  // namespace xp::data

@@ -42,6 +42,10 @@ ImageInfo ReadImageInfo(std::span<const uint8_t> bytes, const std::string& name)
 void DecodeImage(std::span<const uint8_t> bytes, const std::string& name, bool apply_orientation,
                  RgbImage* out);
 
+// The content of an image file. Throws UsageError for what can't be read, isn't a regular file (a
+// pipe would be waited for and a device read without end) or is over 2 GiB.
+std::string ReadImageFile(const std::string& path);
+
 // Reads and decodes a file.
 RgbImage ReadImage(const std::string& path, bool apply_orientation = true);
 

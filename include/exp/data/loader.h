@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +59,20 @@ enum class LastBatch {
   kRepeat,   // filled up from the start of the group, as mmdetection and torchvision do
 };
 
+// Where the threads of a loader spent their time, in seconds summed over threads.
+struct StageSeconds {
+  double read = 0;       // getting files from the disk, or from wherever they come
+  double decode = 0;     // JPEG, PNG, WebP to pixels
+  double transform = 0;  // augmentations, resize, placing into the batch
+  int64_t images = 0;
+
+  double all() const { return read + decode + transform; }
+};
+
+// Returns an image file's content for its path (folder and file name); may throw UsageError and is
+// called from several threads.
+using ReadImageFn = std::function<std::string(const std::string& path)>;
+
 struct LoaderOptions {
   std::string img_prefix;   // folder that file names are relative to
   int samples_per_gpu = 2;  // n
@@ -89,6 +104,8 @@ struct LoaderOptions {
   // Next(); kDrop takes the next image of its group instead and adds a warning; kIgnore the same
   // without one.
   Policy image_policy = Policy::kStrict;
+
+  ReadImageFn read_file;  // empty: files of the disk
 
   // Data parallelism: of each `world` consecutive batches this loader returns number `rank`. The
   // batches left over at the end are not used.
@@ -125,6 +142,9 @@ class Loader {
 
   // Images that were replaced under Policy::kDrop since the last call.
   std::vector<std::string> TakeWarnings();
+
+  // Since the last call.
+  StageSeconds TakeStages();
 
  private:
   class Impl;

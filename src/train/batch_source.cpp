@@ -27,6 +27,8 @@ class DetectionBatches : public BatchSource {
   }
   bool Next(data::Batch* batch) override { return loader_->Next(batch); }
   std::vector<std::string> TakeWarnings() override { return loader_->TakeWarnings(); }
+  data::StageSeconds TakeStages() override { return loader_->TakeStages(); }
+  int workers() const override { return loader_->options().workers; }
   std::string ImageName(int64_t image_id) const override {
     const data::CocoDataset& dataset = loader_->dataset();
     auto found = dataset.image_index.find(image_id);
@@ -77,6 +79,8 @@ class ClassBatches : public BatchSource {
     return true;
   }
   std::vector<std::string> TakeWarnings() override { return loader_->TakeWarnings(); }
+  data::StageSeconds TakeStages() override { return loader_->TakeStages(); }
+  int workers() const override { return loader_->options().workers; }
   std::string ImageName(int64_t image_id) const override {
     const std::vector<std::string>& files = loader_->list().files;
     bool known = image_id >= 0 && image_id < static_cast<int64_t>(files.size());
@@ -101,7 +105,7 @@ std::unique_ptr<BatchSource> WrapClassLoader(std::unique_ptr<data::ClassLoader> 
 }
 
 std::unique_ptr<BatchSource> OpenBatches(const config::Reader& config, models::Task task,
-                                         const std::string& part, uint64_t seed) {
+                                         const data::AuditPart& part, uint64_t seed) {
   if (task == models::Task::kClassification)
     return WrapClassLoader(data::OpenClassLoader(config, part, seed));
   return std::make_unique<DetectionBatches>(data::OpenLoader(config, part, seed));

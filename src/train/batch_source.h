@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exp/config/reader.h"
+#include "exp/data/audit.h"
 #include "exp/data/class_loader.h"
 #include "exp/data/loader.h"
 #include "exp/models/model.h"
@@ -30,15 +31,17 @@ class BatchSource {
   virtual void StartEpoch(uint32_t epoch, int64_t start_batch) = 0;
   virtual bool Next(data::Batch* batch) = 0;
   virtual std::vector<std::string> TakeWarnings() = 0;
+  virtual data::StageSeconds TakeStages() = 0;
+  virtual int workers() const = 0;
   virtual std::string ImageName(int64_t image_id) const = 0;  // "" where there is none
   std::vector<std::string> classes() const;                   // names of categories()
   // The loader of a detector; null for a classifier.
   virtual data::Loader* detection() { return nullptr; }
 };
 
-// `part`: "train", "val" or "test" of the config's `data`.
+// Of a part that was opened for that task.
 std::unique_ptr<BatchSource> OpenBatches(const config::Reader& config, models::Task task,
-                                         const std::string& part, uint64_t seed);
+                                         const data::AuditPart& part, uint64_t seed);
 
 std::unique_ptr<BatchSource> WrapClassLoader(std::unique_ptr<data::ClassLoader> loader);
 

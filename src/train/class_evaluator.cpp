@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace xp::train {
 
@@ -41,20 +42,23 @@ NamedValues ClassCounts::Metrics() const {
 ClassEvaluator::ClassEvaluator(const EvaluationContext& context, BatchSource& source)
     : source_(source), programs_(context, source.Shapes()) {}
 
+void ClassEvaluator::Prefetch() {
+  source_.StartEpoch(0, 0);
+  prefetched_ = true;
+}
+
 void ClassEvaluator::EachImage(const std::atomic<bool>* stop,
                                const std::function<void(int64_t, int32_t, const float*)>& take) {
-  data::Batch batch;
-  source_.StartEpoch(0, 0);
-  while (source_.Next(&batch)) {
-    if (stop != nullptr && stop->load()) break;
-    graph::Program& program = programs_.Run(batch);
-    graph::TensorId id = program.graph().Find("logits", graph::Storage::kOutput);
-    auto classes = static_cast<size_t>(program.graph().tensor(id).shape[1]);
-    auto read = program.ReadAsync(id);
-    const auto* logits = static_cast<const float*>(read->Wait());
-    for (size_t i = 0; i < static_cast<size_t>(batch.n); ++i)
-      take(batch.image_ids[i], batch.labels[i], logits + i * classes);
-  }
+  if (!std::exchange(prefetched_, false)) source_.StartEpoch(0, 0);
+  programs_.EachBatch(
+      [&](data::Batch* batch) { return source_.Next(batch); }, {"logits"}, stop,
+      [&](const graph::Graph& g, const data::Batch& batch, const std::vector<const void*>& values) {
+        auto classes =
+            static_cast<size_t>(g.tensor(g.Find("logits", graph::Storage::kOutput)).shape[1]);
+        const auto* logits = static_cast<const float*>(values[0]);
+        for (size_t i = 0; i < static_cast<size_t>(batch.n); ++i)
+          take(batch.image_ids[i], batch.labels[i], logits + i * classes);
+      });
 }
 
 ClassCounts ClassEvaluator::Count(const std::atomic<bool>* stop) {

@@ -25,6 +25,7 @@ struct ClassCounts {
 class ClassEvaluator : public Evaluator {
  public:
   ClassEvaluator(const EvaluationContext& context, BatchSource& source);
+  void Prefetch() override;
   NamedValues Run(const std::atomic<bool>* stop) override;
   ClassCounts Count(const std::atomic<bool>* stop);
   // Calls `take` with each image's place in the list, its label and its logits, in order.
@@ -33,6 +34,7 @@ class ClassEvaluator : public Evaluator {
 
  private:
   BatchSource& source_;
+  bool prefetched_ = false;
   EvaluationPrograms programs_;
 };
 

@@ -1,9 +1,10 @@
 #include "src/train/detection_evaluator.h"
 
+#include <utility>
+
 namespace xp::train {
 
 using graph::Graph;
-using graph::Program;
 using graph::Storage;
 
 namespace {
@@ -19,27 +20,29 @@ std::vector<models::BatchShape> ShapesOf(const data::Loader& loader) {
 DetectionEvaluator::DetectionEvaluator(const EvaluationContext& context, data::Loader& loader)
     : loader_(loader), programs_(context, ShapesOf(loader)) {}
 
+void DetectionEvaluator::Prefetch() {
+  loader_.StartEpoch(0);
+  prefetched_ = true;
+}
+
 Detections DetectionEvaluator::Detect(const std::atomic<bool>* stop) {
   Detections all;
-  data::Batch batch;
-  loader_.StartEpoch(0);
-  while (loader_.Next(&batch)) {
-    if (stop != nullptr && stop->load()) break;
-    Collect(programs_.Run(batch), batch, all);
-  }
+  if (!std::exchange(prefetched_, false)) loader_.StartEpoch(0);
+  programs_.EachBatch(
+      [&](data::Batch* batch) { return loader_.Next(batch); },
+      {"boxes", "scores", "labels", "counts"}, stop,
+      [&](const Graph& g, const data::Batch& batch, const std::vector<const void*>& values) {
+        Collect(g, batch, values, all);
+      });
   return all;
 }
 
-void DetectionEvaluator::Collect(Program& program, const data::Batch& batch,
-                                 Detections& all) const {
-  const Graph& g = program.graph();
-  auto read = [&](const char* name) { return program.ReadAsync(g.Find(name, Storage::kOutput)); };
-  auto boxes = read("boxes"), scores = read("scores"), labels = read("labels"),
-       counts = read("counts");
-  const auto* count = static_cast<const int32_t*>(counts->Wait());
-  const auto* box = static_cast<const float*>(boxes->Wait());
-  const auto* score = static_cast<const float*>(scores->Wait());
-  const auto* label = static_cast<const int32_t*>(labels->Wait());
+void DetectionEvaluator::Collect(const Graph& g, const data::Batch& batch,
+                                 const std::vector<const void*>& values, Detections& all) const {
+  const auto* box = static_cast<const float*>(values[0]);
+  const auto* score = static_cast<const float*>(values[1]);
+  const auto* label = static_cast<const int32_t*>(values[2]);
+  const auto* count = static_cast<const int32_t*>(values[3]);
   int64_t capacity = g.tensor(g.Find("scores", Storage::kOutput)).shape[1];
   const auto& categories = loader_.dataset().categories;
   for (int i = 0; i < batch.n; ++i) {

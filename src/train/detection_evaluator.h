@@ -11,14 +11,17 @@ class DetectionEvaluator : public Evaluator {
  public:
   DetectionEvaluator(const EvaluationContext& context, data::Loader& loader);
 
+  void Prefetch() override;
   NamedValues Run(const std::atomic<bool>* stop) override;
   // Boxes in pixels of the original images. `stop` may end it early: then the result is partial.
   Detections Detect(const std::atomic<bool>* stop);
 
  private:
-  void Collect(graph::Program& program, const data::Batch& batch, Detections& all) const;
+  void Collect(const graph::Graph& g, const data::Batch& batch,
+               const std::vector<const void*>& values, Detections& all) const;
 
   data::Loader& loader_;
+  bool prefetched_ = false;
   EvaluationPrograms programs_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "exp/graph/passes.h"
 #include "src/train/class_evaluator.h"
@@ -34,6 +35,35 @@ graph::Program& EvaluationPrograms::Run(const data::Batch& batch) {
   program.SetInput("sizes", batch.image_sizes.data(), batch.image_sizes.size() * sizeof(int32_t));
   program.Run();
   return program;
+}
+
+void EvaluationPrograms::EachBatch(const std::function<bool(data::Batch*)>& next,
+                                   const std::vector<std::string>& outputs,
+                                   const std::atomic<bool>* stop, const Take& take) {
+  struct InFlight {
+    data::Batch batch;
+    const graph::Program* program = nullptr;
+    std::vector<std::unique_ptr<graph::PendingRead>> reads;
+  };
+  auto finish = [&](InFlight* done) {
+    if (done->program == nullptr) return;
+    std::vector<const void*> values;
+    for (auto& read : done->reads) values.push_back(read->Wait());
+    take(done->program->graph(), done->batch, values);
+    done->program = nullptr;
+    done->reads.clear();
+  };
+  InFlight before, now;
+  while ((stop == nullptr || !stop->load()) && next(&now.batch)) {
+    now.program = &Run(now.batch);
+    for (const std::string& name : outputs) {
+      graph::TensorId id = now.program->graph().Find(name, graph::Storage::kOutput);
+      now.reads.push_back(now.program->ReadAsync(id));
+    }
+    finish(&before);
+    std::swap(before, now);
+  }
+  finish(&before);
 }
 
 std::unique_ptr<Evaluator> MakeEvaluator(const EvaluationContext& context, BatchSource& source) {

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "exp/graph/program.h"
 #include "exp/models/model.h"
@@ -14,6 +17,8 @@ namespace xp::train {
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
+  // Begins to load the next Run()'s first batches, while the device still trains.
+  virtual void Prefetch() = 0;
   // Metrics in the order in which they are shown. `stop` may end it early: then there are none.
   virtual NamedValues Run(const std::atomic<bool>* stop) = 0;
 };
@@ -32,10 +37,18 @@ struct EvaluationContext {
 class EvaluationPrograms {
  public:
   EvaluationPrograms(const EvaluationContext& context, const std::vector<models::BatchShape>& all);
+  // Runs the batches that `next` gives, and calls `take` with each batch's `outputs` in order: with
+  // one batch's while the device works on the next. `stop` may end it early; may be null.
+  using Take = std::function<void(const graph::Graph&, const data::Batch&,
+                                  const std::vector<const void*>& values)>;
+  void EachBatch(const std::function<bool(data::Batch*)>& next,
+                 const std::vector<std::string>& outputs, const std::atomic<bool>* stop,
+                 const Take& take);
+
+ private:
   // Sets "images" and "sizes", runs, and gives the program to read from.
   graph::Program& Run(const data::Batch& batch);
 
- private:
   struct Entry {
     models::BatchShape shape;
     std::unique_ptr<graph::Program> program;

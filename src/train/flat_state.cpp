@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <future>
 
 #include "exp/base/error.h"
 #include "exp/train/checkpoint.h"
@@ -91,16 +92,31 @@ Hash128 WeightsHash(const FlatState& state) {
   return hasher.Digest();
 }
 
-bool AllFinite(const std::vector<float>& values) {
+namespace {
+
+bool AllFiniteBetween(const float* values, size_t begin, size_t end) {
   constexpr size_t kChunk = 65536;
-  for (size_t begin = 0; begin < values.size(); begin += kChunk) {
-    size_t end = std::min(begin + kChunk, values.size());
+  for (; begin < end; begin += kChunk) {
     uint32_t most = 0;  // the largest magnitude's bits: a loop that compilers turn into vectors
-    for (size_t i = begin; i < end; ++i)
+    for (size_t i = begin; i < std::min(begin + kChunk, end); ++i)
       most = std::max(most, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu);
     if (most >= 0x7f800000u) return false;
   }
   return true;
+}
+
+}  // namespace
+
+bool AllFinite(const std::vector<float>& values) {
+  constexpr size_t kPart = size_t{8} << 20;  // memory is faster than one core reads it
+  std::vector<std::future<bool>> parts;
+  for (size_t begin = kPart; begin < values.size(); begin += kPart) {
+    parts.push_back(std::async(std::launch::async, AllFiniteBetween, values.data(), begin,
+                               std::min(begin + kPart, values.size())));
+  }
+  bool finite = AllFiniteBetween(values.data(), 0, std::min(kPart, values.size()));
+  for (auto& part : parts) finite = part.get() && finite;
+  return finite;
 }
 
 Hash128 OptimizerHash(const FlatState& state) {

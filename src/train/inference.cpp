@@ -93,6 +93,10 @@ class Inference::Impl {
   std::unique_ptr<graph::ParamBuffers> params;
   std::vector<data::Category> categories;
 
+  // Softmaxes of the whole list; `side`: of the resize, 0: the config's.
+  std::vector<ClassScores> ClassifyOnce(std::shared_ptr<const data::ImageList> list, bool flip,
+                                        int side);
+
  private:
   void Load() {
     auto layout = std::make_shared<graph::ParamLayout>();
@@ -166,27 +170,91 @@ Detections Inference::Detect(std::shared_ptr<const data::CocoDataset> dataset,
   return MergeDetections(all, iou, most);
 }
 
-std::vector<ClassScores> Inference::Classify(std::shared_ptr<const data::ImageList> list) {
-  if (impl_->o.tta.flip || !impl_->o.tta.scales.empty()) {
-    throw UsageError({.what = "test-time augmentation is for detectors",
-                      .where = impl_->config.Where("model.type"),
-                      .next = "leave out --tta-flip and --tta-scales"});
+namespace {
+
+// A classifier's batches, each image mirrored.
+class MirroredBatches : public BatchSource {
+ public:
+  explicit MirroredBatches(std::unique_ptr<BatchSource> inner) : inner_(std::move(inner)) {}
+  std::vector<models::BatchShape> Shapes() const override { return inner_->Shapes(); }
+  int64_t batches_per_epoch() const override { return inner_->batches_per_epoch(); }
+  int64_t images() const override { return inner_->images(); }
+  int ImagesIn(int64_t batch) const override { return inner_->ImagesIn(batch); }
+  std::vector<data::Category> categories() const override { return inner_->categories(); }
+  std::string path() const override { return inner_->path(); }
+  void StartEpoch(uint32_t epoch, int64_t first) override { inner_->StartEpoch(epoch, first); }
+  bool Next(data::Batch* batch) override {
+    if (!inner_->Next(batch)) return false;
+    const auto width = static_cast<size_t>(batch->width);
+    for (size_t row = 0; row < batch->images.size() / 3 / width; ++row) {
+      uint8_t* pixels = &batch->images[row * width * 3];
+      for (size_t x = 0; x < width / 2; ++x)
+        std::swap_ranges(pixels + 3 * x, pixels + 3 * x + 3, pixels + 3 * (width - 1 - x));
+    }
+    return true;
   }
-  data::ClassLoaderOptions l = data::ReadClassLoaderOptions(impl_->config, impl_->o.part, 0);
+  std::vector<std::string> TakeWarnings() override { return inner_->TakeWarnings(); }
+  data::StageSeconds TakeStages() override { return inner_->TakeStages(); }
+  int workers() const override { return inner_->workers(); }
+  std::string ImageName(int64_t image_id) const override { return inner_->ImageName(image_id); }
+
+ private:
+  std::unique_ptr<BatchSource> inner_;
+};
+
+void Softmax(std::vector<float>* scores) {
+  float most = *std::max_element(scores->begin(), scores->end()), sum = 0;
+  for (float& v : *scores) sum += v = std::exp(v - most);
+  for (float& v : *scores) v /= sum;
+}
+
+}  // namespace
+
+std::vector<ClassScores> Inference::Classify(std::shared_ptr<const data::ImageList> list) {
+  const TestTimeAugmentation& tta = impl_->o.tta;
+  std::vector<int> sides;  // the shorter one's length before the centre is taken
+  for (const data::ImageScale& scale : tta.scales)
+    sides.push_back(std::min(scale.width, scale.height));
+  if (sides.empty()) sides.push_back(0);
+  std::vector<ClassScores> out;
+  for (int side : sides) {
+    for (bool flip : {false, true}) {
+      if (flip && !tta.flip) continue;
+      std::vector<ClassScores> some = impl_->ClassifyOnce(list, flip, side);
+      if (out.empty()) {
+        out = std::move(some);
+        continue;
+      }
+      for (size_t i = 0; i < out.size(); ++i) {  // every view comes in the list's order
+        for (size_t c = 0; c < out[i].scores.size(); ++c) out[i].scores[c] += some[i].scores[c];
+      }
+    }
+  }
+  const float views = static_cast<float>(sides.size() * (tta.flip ? 2 : 1));
+  if (views == 1) return out;
+  for (ClassScores& image : out) {
+    for (float& v : image.scores) v /= views;
+  }
+  return out;
+}
+
+std::vector<ClassScores> Inference::Impl::ClassifyOnce(std::shared_ptr<const data::ImageList> list,
+                                                       bool flip, int side) {
+  data::ClassLoaderOptions l = data::ReadClassLoaderOptions(config, o.part, 0);
   l.train = false;
+  if (side > 0) l.resize = side;
   l.samples_per_gpu = static_cast<int>(
       std::min<int64_t>(l.samples_per_gpu, static_cast<int64_t>(list->files.size())));
   auto source = WrapClassLoader(std::make_unique<data::ClassLoader>(list, l));
+  if (flip) source = std::make_unique<MirroredBatches>(std::move(source));
   std::vector<ClassScores> out;
-  ClassEvaluator evaluator(impl_->Context(), *source);
-  size_t classes = static_cast<size_t>(impl_->model->num_classes());
+  ClassEvaluator evaluator(Context(), *source);
+  size_t classes = static_cast<size_t>(model->num_classes());
   evaluator.EachImage(nullptr, [&](int64_t index, int32_t, const float* logits) {
     ClassScores scores{list->files[static_cast<size_t>(index)],
                        list->labels[static_cast<size_t>(index)],
                        std::vector<float>(logits, logits + classes)};
-    float most = *std::max_element(scores.scores.begin(), scores.scores.end()), sum = 0;
-    for (float& v : scores.scores) sum += v = std::exp(v - most);
-    for (float& v : scores.scores) v /= sum;
+    Softmax(&scores.scores);
     out.push_back(std::move(scores));
   });
   return out;

@@ -21,12 +21,23 @@ namespace fs = std::filesystem;
 
 // The first loss whose bits aren't those of the report; empty where all are.
 std::string Difference(const fs::path& report, const StepLosses& losses) {
-  nlohmann::json saved = nlohmann::json::parse(ReadFile(report), nullptr, false);
-  if (!saved.is_object() || !saved["losses"].is_array())
-    throw UsageError({.what = "is no report of a step", .where = report.string()});
-  for (size_t p = 0; p < losses.parts.size() && p < saved["losses"].size(); ++p) {
+  const nlohmann::json saved = nlohmann::json::parse(ReadFile(report), nullptr, false);
+  const nlohmann::json all =
+      saved.is_object() ? saved.value("losses", nlohmann::json()) : nlohmann::json();
+  bool fits = all.is_array() && all.size() == losses.parts.size();
+  for (size_t p = 0; fits && p < all.size(); ++p) {
+    for (const auto& [name, value] : losses.parts[p])
+      fits = fits && all[p].is_object() && all[p].contains(name) && all[p][name].is_object() &&
+             all[p][name].contains("bits") && all[p][name]["bits"].is_string();
+  }
+  if (!fits) {
+    throw UsageError({.what = "is no report of this step",
+                      .where = report.string(),
+                      .expected = "the losses of each of its batches, as they were written"});
+  }
+  for (size_t p = 0; p < losses.parts.size(); ++p) {
     for (const auto& [name, value] : losses.parts[p]) {
-      const nlohmann::json& term = saved["losses"][p][name];
+      const nlohmann::json& term = all[p][name];
       std::string bits = fmt::format("{:016x}", std::bit_cast<uint64_t>(value));
       bool both_nan = std::isnan(value) && term.value("value", nlohmann::json()) == "nan";
       if (term.value("bits", "") != bits && !both_nan)
@@ -35,6 +46,21 @@ std::string Difference(const fs::path& report, const StepLosses& losses) {
     }
   }
   return "";
+}
+
+// -1 stands for no box.
+void CheckLabels(const std::vector<data::Batch>& batches, int classes, const fs::path& path) {
+  for (const data::Batch& b : batches) {
+    bool detector = !b.box_counts.empty();
+    for (size_t i = 0; i < b.labels.size(); ++i) {
+      bool used = !detector || static_cast<int32_t>(i % static_cast<size_t>(b.max_boxes)) <
+                                   b.box_counts[i / static_cast<size_t>(b.max_boxes)];
+      if (used ? b.labels[i] >= 0 && b.labels[i] < classes : b.labels[i] >= -1) continue;
+      throw UsageError(
+          {.what = fmt::format("label {} is none of the model's {} classes", b.labels[i], classes),
+           .where = path.string()});
+    }
+  }
 }
 
 }  // namespace
@@ -55,6 +81,7 @@ ReplayResult ReplayStep(const config::Node& root, const ReplayOptions& o) {
   options.seed = before.info.seed;
   std::unique_ptr<Setup> setup = PrepareStep(config, options, shapes);
   RestoreCheckpoint(before, *setup, options.seed);
+  CheckLabels(batches, setup->model->num_classes(), o.folder / "inputs.safetensors");
   StepGroup group;
   group.step = before.info.step;
   auto lr = before.info.metadata.find("exp.lr");

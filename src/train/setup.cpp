@@ -4,14 +4,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
+#include "exp/data/from_config.h"
 #include "exp/graph/autodiff.h"
 #include "exp/graph/passes.h"
 #include "exp/train/checkpoint.h"
 #include "src/train/checkpoint_io.h"
+#include "src/train/data_check.h"
 #include "src/train/device.h"
 #include "src/train/load_weights.h"
 
@@ -26,6 +30,7 @@ void ChooseDevice(const Reader& config, const TrainOptions& options, const Warn&
   OpenedDevice device = OpenDevice({options.device, precision, options.threads,
                                     config.Bool("deterministic", true), options.plans});
   s.backend = std::move(device.backend);
+  if (options.wrap_backend) s.backend = options.wrap_backend(std::move(s.backend));
   s.compute = device.compute;
   if (device.precision_lowered) {
     warn("precision.cpu",
@@ -70,20 +75,6 @@ void CheckSameClasses(const BatchSource& train, const BatchSource& val) {
                     .next = "name them in data.train.classes and data.val.classes"});
 }
 
-void ReportProblems(BatchSource& source, const Warn& warn) {
-  if (source.detection() == nullptr) return;
-  const data::CocoDataset& dataset = source.detection()->dataset();
-  size_t shown = 0;
-  for (const data::Problem& p : dataset.problems) {
-    if (shown++ == 20) {
-      warn("data.more_problems", fmt::format("{} more problems in {}: `exp data check` lists them",
-                                             dataset.problems.size() - 20, dataset.path));
-      return;
-    }
-    warn("data." + p.code, p.message);
-  }
-}
-
 // mmdetection#5650: a metric that the model can't give is refused before the first epoch, not
 // after.
 void CheckMetrics(const models::Model& model, const Reader& config) {
@@ -97,19 +88,26 @@ void CheckMetrics(const models::Model& model, const Reader& config) {
 
 void OpenData(const Reader& config, const TrainOptions& options, const Warn& warn, Setup& s) {
   CheckMetrics(*s.model, config);
-  s.train = OpenBatches(config, s.model->task(), "train", options.seed);
+  const models::Task task = s.model->task();
+  std::vector<data::AuditPart> parts = {data::OpenPart(config, "train")};
+  s.eval_interval = static_cast<int>(config.Int("evaluation.interval", 1));
+  if (s.eval_interval > 0 && config.Has("data.val")) parts.push_back(data::OpenPart(config, "val"));
+  s.train = OpenBatches(config, task, parts[0], options.seed);
   CheckClasses(*s.model, *s.train, config);
   nlohmann::json categories = nlohmann::json::array();
   for (const data::Category& c : s.train->categories())
     categories.push_back({{"id", c.id}, {"name", c.name}});
   s.categories = categories.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  ReportProblems(*s.train, warn);
-  s.eval_interval = static_cast<int>(config.Int("evaluation.interval", 1));
-  if (s.eval_interval <= 0 || !config.Has("data.val")) return;
-  s.val = OpenBatches(config, s.model->task(), "val", options.seed);
-  CheckClasses(*s.model, *s.val, config);
-  CheckSameClasses(*s.train, *s.val);
-  ReportProblems(*s.val, warn);
+  if (parts.size() > 1) {
+    s.val = OpenBatches(config, task, parts[1], options.seed);
+    CheckClasses(*s.model, *s.val, config);
+    CheckSameClasses(*s.train, *s.val);
+  }
+  CheckData(config, std::move(parts), warn);
+  for (BatchSource* source : {s.train.get(), s.val.get()}) {
+    if (source == nullptr) continue;
+    for (const std::string& line : source->TakeWarnings()) warn("data.image_left_out", line);
+  }
 }
 
 // Building any one training graph finds every parameter and state.
@@ -172,20 +170,32 @@ bool TrainsBatchNorm(const Reader& config) {
   return !config.Bool("model.backbone.norm_eval", false);
 }
 
+// Calls `phase` and notes how long it took.
+void Timed(Setup& s, const char* name, const std::function<void()>& phase) {
+  auto start = std::chrono::steady_clock::now();
+  phase();
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  s.phases.emplace_back(name, took.count());
+}
+
 // Device, parameters with their first values, and a program a shape.
 void BuildSteps(const Reader& config, const TrainOptions& options,
                 const std::vector<BatchShape>& shapes, const Warn& warn, Setup& s) {
   s.slot_names = OptimizerSlotNames(s.optimizer);
   s.trains_batch_norm = TrainsBatchNorm(config);
-  ChooseDevice(config, options, warn, s);
-  std::shared_ptr<graph::ParamLayout> layout = CompleteLayout(s, shapes.front());
-  s.params = std::make_unique<graph::ParamBuffers>(*s.backend, layout, s.compute, true,
-                                                   OptimizerSlotCount(s.optimizer),
-                                                   s.optimizer.cumulative_iters > 1);
+  Timed(s, "device", [&] { ChooseDevice(config, options, warn, s); });
   s.background_last = BackgroundOf(config) == Background::kLast;
-  InitializeWeights(config, options, warn, s);
-  s.steps =
-      std::make_unique<StepRunner>(*s.backend, *s.model, *s.params, s.compute, s.optimizer, shapes);
+  Timed(s, "weights", [&] {
+    std::shared_ptr<graph::ParamLayout> layout = CompleteLayout(s, shapes.front());
+    s.params = std::make_unique<graph::ParamBuffers>(*s.backend, layout, s.compute, true,
+                                                     OptimizerSlotCount(s.optimizer),
+                                                     s.optimizer.cumulative_iters > 1);
+    InitializeWeights(config, options, warn, s);
+  });
+  Timed(s, "steps", [&] {
+    s.steps = std::make_unique<StepRunner>(*s.backend, *s.model, *s.params, s.compute, s.optimizer,
+                                           shapes);
+  });
 }
 
 }  // namespace
@@ -196,8 +206,15 @@ int64_t Setup::steps_per_epoch() const {
 }
 
 FlatState Setup::ReadState() const {
-  return {params->Read(graph::Storage::kParam), params->Read(graph::Storage::kState),
-          params->Read(graph::Storage::kOptimizer)};
+  FlatState state;
+  ReadState(&state);
+  return state;
+}
+
+void Setup::ReadState(FlatState* state) const {
+  params->Read(graph::Storage::kParam, &state->params);
+  params->Read(graph::Storage::kState, &state->states);
+  params->Read(graph::Storage::kOptimizer, &state->optimizer);
 }
 
 std::vector<float> Setup::UseAverages() {
@@ -223,7 +240,7 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
   auto s = std::make_unique<Setup>();
   s->model = models::CreateModel(config.Child("model"));
   s->optimizer = ReadOptimizer(config);
-  OpenData(config, options, warn, *s);
+  Timed(*s, "data", [&] { OpenData(config, options, warn, *s); });
   s->max_epochs = options.max_epochs >= 0 ? options.max_epochs
                                           : static_cast<int>(config.Int("runner.max_epochs"));
   if (s->max_epochs < 0 || s->max_epochs > 1000000)
@@ -244,8 +261,10 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
                      s->optimizer.cumulative_iters * s->train->Shapes().front().n));
   }
   if (s->val) {
-    s->evaluator =
-        MakeEvaluator({*s->backend, *s->model, *s->params, s->compute, s->steps->arena()}, *s->val);
+    Timed(*s, "evaluation", [&] {
+      s->evaluator = MakeEvaluator(
+          {*s->backend, *s->model, *s->params, s->compute, s->steps->arena()}, *s->val);
+    });
   }
   return s;
 }

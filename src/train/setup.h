@@ -48,9 +48,11 @@ struct Setup {
   std::unique_ptr<graph::ParamBuffers> params;
   std::unique_ptr<StepRunner> steps;
   std::unique_ptr<Evaluator> evaluator;
+  NamedValues phases;  // StartEvent's
 
   int64_t steps_per_epoch() const;  // optimizer steps
   FlatState ReadState() const;
+  void ReadState(FlatState* state) const;  // into the memory that it has
   void WriteState(const FlatState& state);
   // Puts the averaged weights in the place of the trained ones, which are returned to be put back.
   std::vector<float> UseAverages();

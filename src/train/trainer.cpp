@@ -3,16 +3,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <future>
 #include <optional>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "exp/config/reader.h"
 #include "exp/train/checkpoint.h"
 #include "src/train/checkpoint_io.h"
 #include "src/train/setup.h"
+#include "src/train/starvation.h"
 #include "src/train/step_group.h"
 #include "src/train/triage.h"
 
@@ -94,6 +101,7 @@ class Trainer {
     for (const graph::Param& p : setup_->params->layout().params()) e.parameters += p.elements();
     e.planned_bytes = setup_->params->TotalBytes() + setup_->steps->planned_bytes();
     e.device = setup_->backend->name() + " (" + setup_->backend->description() + ")";
+    e.phases = setup_->phases;
     e.plans = setup_->backend->PlanNotes();
     observer_.OnStart(e);
   }
@@ -106,9 +114,13 @@ class Trainer {
   Outcome RunEpoch() {
     Clock::time_point start = Clock::now();
     BatchSource& loader = *setup_->train;
-    loader.StartEpoch(static_cast<uint32_t>(epoch_), first_batch_);
+    if (prefetched_epoch_ != epoch_ || first_batch_ != 0)
+      loader.StartEpoch(static_cast<uint32_t>(epoch_), first_batch_);
+    prefetched_epoch_ = -1;
     batch_number_ = first_batch_;
     epoch_data_seconds_ = 0;
+    first_wait_seconds_ = -1;
+    loader.TakeStages();
     epoch_images_ = 0;
     if (first_batch_ == 0) sums_ = {};
     BeginTrace();
@@ -120,13 +132,16 @@ class Trainer {
         return Outcome::kStopped;
       }
       if (more) more = TrainStep();
+      if (batch_number_ >= loader.batches_per_epoch() && EvaluationDue())
+        setup_->evaluator->Prefetch();
       if (!Drain(more ? kLag : 0)) return Outcome::kAgain;
       // A step that was left out may have been the last but one: then there are more to come.
       more = more || batch_number_ < loader.batches_per_epoch();
     }
     setup_->backend->Synchronize();
-    EmitWarnings(loader);
-    return FinishEpoch(Seconds(start));
+    double seconds = Seconds(start);
+    EmitWarnings(loader, seconds);
+    return FinishEpoch(seconds);
   }
 
   void BeginTrace() {
@@ -155,6 +170,7 @@ class Trainer {
     e.images = step.group.images;
     e.step_seconds = Seconds(start);
     epoch_data_seconds_ += e.data_seconds;
+    if (first_wait_seconds_ < 0) first_wait_seconds_ = e.data_seconds;
     epoch_images_ += e.images;
     trace_.steps.push_back({.losses = {}, .lr = e.lr, .reported = false});
     in_flight_.push_back(std::move(step));
@@ -257,13 +273,21 @@ class Trainer {
     return false;
   }
 
-  void EmitWarnings(BatchSource& loader) {
+  void EmitWarnings(BatchSource& loader, double train_seconds) {
     for (const std::string& warning : loader.TakeWarnings())
       observer_.OnWarning({"data.image_replaced", warning, step_});
+    double first = std::max(first_wait_seconds_, 0.0);
+    std::optional<Starvation> starved = FindStarvation(
+        {train_seconds - first, epoch_data_seconds_ - first, loader.workers(),
+         static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), loader.TakeStages()});
+    // Once is enough for each bottleneck: an epoch's wait is in its record anyway.
+    if (starved && told_bottlenecks_.insert(starved->bottleneck).second)
+      observer_.OnWarning({"data.starved", starved->message, step_});
   }
 
   Outcome FinishEpoch(double train_seconds) {
-    FlatState state = setup_->ReadState();
+    FlatState state = std::move(spare_);
+    setup_->ReadState(&state);
     // Weights may break without any loss showing it.
     while (!AllFinite(state.params) || !AllFinite(state.states)) {
       int64_t batches = setup_->train->batches_per_epoch();
@@ -271,7 +295,15 @@ class Trainer {
       while (batch_number_ < batches && TrainStep()) {
         if (!Drain(0)) return Outcome::kAgain;
       }
-      state = setup_->ReadState();
+      setup_->ReadState(&state);
+    }
+    auto hashes = std::async(std::launch::async, [&state] {
+      return std::pair{WeightsHash(state), OptimizerHash(state)};
+    });
+    bool last = epoch_ + 1 == setup_->max_epochs;
+    if (!last && !Stopping()) {
+      prefetched_epoch_ = epoch_ + 1;
+      setup_->train->StartEpoch(static_cast<uint32_t>(prefetched_epoch_), 0);
     }
     EpochEvent e;
     e.epoch = epoch_;
@@ -283,12 +315,9 @@ class Trainer {
     e.images_per_second =
         train_seconds > 0 ? static_cast<double>(epoch_images_) / train_seconds : 0;
     e.lr = step_ > 0 ? setup_->schedule->LrAt(step_ - 1) * lr_scale_ : 0;
-    e.weights_hash = WeightsHash(state);
-    e.optimizer_hash = OptimizerHash(state);
-    bool last = epoch_ + 1 == setup_->max_epochs;
-    int interval = setup_->eval_interval;
-    if (setup_->evaluator && interval > 0 && ((epoch_ + 1) % interval == 0 || last)) Evaluate(&e);
-    if (Stopping() && e.metrics.empty() && setup_->evaluator && interval > 0) {
+    if (EvaluationDue()) Evaluate(&e);
+    std::tie(e.weights_hash, e.optimizer_hash) = hashes.get();
+    if (Stopping() && e.metrics.empty() && setup_->evaluator && setup_->eval_interval > 0) {
       // Interrupted while evaluating: the epoch's training is done and kept.
       observer_.OnWarning({"eval.interrupted", "the evaluation was cut short by a signal", step_});
     }
@@ -297,8 +326,15 @@ class Trainer {
     bool due = setup_->checkpoint_interval > 0 &&
                ((epoch_ + 1) % setup_->checkpoint_interval == 0 || last);
     if (due || Stopping()) SaveState(state, epoch_ + 1, 0);
+    spare_ = std::move(trace_.start);
     trace_.start = std::move(state);
     return Stopping() && !last ? Outcome::kStopped : Outcome::kDone;
+  }
+
+  bool EvaluationDue() const {
+    const int interval = setup_->eval_interval;
+    return setup_->evaluator && interval > 0 &&
+           ((epoch_ + 1) % interval == 0 || epoch_ + 1 == setup_->max_epochs);
   }
 
   void Evaluate(EpochEvent* e) {
@@ -342,11 +378,15 @@ class Trainer {
   NamedValues metrics_;
   int epoch_ = 0, first_epoch_ = 0;
   int64_t first_batch_ = 0, batch_number_ = 0, step_ = 0;
+  int prefetched_epoch_ = -1;  // the train loader has begun with it
   EpochTrace trace_;
+  FlatState spare_;      // memory for the next epoch's state
   LossSums trace_sums_;  // when the epoch's trace began
   double lr_scale_ = 1;
   int incidents_ = 0;
   double epoch_data_seconds_ = 0;
+  double first_wait_seconds_ = -1;  // for the epoch's first batch; -1: none yet
+  std::set<std::string> told_bottlenecks_;
   int64_t epoch_images_ = 0;
 };
 

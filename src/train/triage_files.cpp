@@ -141,6 +141,25 @@ std::string Listed(const std::vector<ParamReport>& reports, size_t most) {
   return text;
 }
 
+// Whether a batch that was read from a file can be fed to a step, whatever wrote that file.
+bool Fits(const data::Batch& b, int64_t channels, bool detector) {
+  if (b.n <= 0 || b.height <= 0 || b.width <= 0 || channels != 3) return false;
+  auto n = static_cast<size_t>(b.n), boxes = static_cast<size_t>(b.max_boxes);
+  if (b.images.size() / n / static_cast<size_t>(b.height) / 3 != static_cast<size_t>(b.width) ||
+      b.image_sizes.size() != 2 * n || b.image_ids.size() != n)
+    return false;
+  for (size_t i = 0; i < n; ++i) {
+    if (b.image_sizes[2 * i] < 1 || b.image_sizes[2 * i] > b.height ||
+        b.image_sizes[2 * i + 1] < 1 || b.image_sizes[2 * i + 1] > b.width)
+      return false;
+  }
+  if (!detector) return b.labels.size() == n;
+  auto held = [&](int32_t count) { return count >= 0 && count <= b.max_boxes; };
+  return b.box_counts.size() == n && b.boxes.size() == n * boxes * 4 &&
+         b.labels.size() == n * boxes &&
+         std::all_of(b.box_counts.begin(), b.box_counts.end(), held);
+}
+
 }  // namespace
 
 void SaveIncident(Incident& incident, const Setup& setup, const TrainOptions& options) {
@@ -220,11 +239,7 @@ std::vector<data::Batch> ReadInputs(const fs::path& path) {
       b.box_counts = ReadAs<int32_t>(*file, prefix + "box_counts", ElementType::kI32);
       b.max_boxes = static_cast<int>(b.boxes.size()) / 4 / std::max(b.n, 1);
     }
-    auto n = static_cast<size_t>(b.n);
-    bool whole = b.image_sizes.size() == 2 * n && b.image_ids.size() == n && n > 0 &&
-                 (detector ? b.box_counts.size() == n && b.labels.size() * 4 == b.boxes.size()
-                           : b.labels.size() == n);
-    if (!whole) {
+    if (!Fits(b, images->shape[3], detector)) {
       throw UsageError({.what = "the tensors of batch " + std::to_string(p) + " don't fit together",
                         .where = path.string()});
     }

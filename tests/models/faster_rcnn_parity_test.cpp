@@ -22,9 +22,25 @@ namespace {
 
 constexpr int kImages = 2, kHeight = 96, kWidth = 128, kBoxes = 4;
 
-models::FasterRcnnOptions TinyOptions() {
-  models::FasterRcnnOptions o = models::TorchvisionFasterRcnn(18, 3);
-  o.backbone.base_channels = 8;
+// A fixture, and what in it was compared: of the second, whose body is an SE-ResNeXt with timm's
+// blocks, only the deeper levels of the pyramid.
+struct Case {
+  const char* file;
+  bool seresnext;
+  int first_level, gradients;
+};
+
+constexpr Case kCases[] = {{"frcnn_small.safetensors", false, 0, 14},
+                           {"frcnn_seresnext.safetensors", true, 2, 10}};
+
+models::FasterRcnnOptions TinyOptions(bool seresnext) {
+  models::FasterRcnnOptions o = models::TorchvisionFasterRcnn(seresnext ? 50 : 18, 3);
+  o.backbone.base_channels = seresnext ? 4 : 8;
+  if (seresnext) {
+    o.backbone.groups = 2;
+    o.backbone.width_per_group = 32;
+    o.backbone.squeeze_excite = true;
+  }
   o.backbone.blocks = {1, 1, 1, 1};
   o.neck_channels = 32;
   o.fc_channels = 64;
@@ -72,7 +88,9 @@ void Watch(Graph& g, const std::string& name) {
 }
 
 struct Run {
-  std::unique_ptr<models::Model> model = models::MakeFasterRcnn(TinyOptions());
+  explicit Run(bool seresnext) : model(models::MakeFasterRcnn(TinyOptions(seresnext))) {}
+
+  std::unique_ptr<models::Model> model;
   std::unique_ptr<ParamBuffers> params;
   std::unique_ptr<Program> program;
 
@@ -187,8 +205,8 @@ void SetRoiTargets(const Fixture& f, Run& run) {
   run.Set("roi.counts", counts);
 }
 
-Run TrainingRun(Backend& backend, const Fixture& f) {
-  Run run;
+Run TrainingRun(Backend& backend, const Fixture& f, bool seresnext) {
+  Run run(seresnext);
   auto layout = std::make_shared<ParamLayout>();
   Graph g(layout);
   run.model->BuildTraining(g, {kImages, kHeight, kWidth, kBoxes});
@@ -231,12 +249,13 @@ std::vector<float> Part(const std::vector<float>& all, size_t begin, size_t coun
 }  // namespace
 
 TEST_CASE("Faster R-CNN's training pass is torchvision's: features, proposals, losses, gradients") {
-  Fixture f("frcnn_small.safetensors");
+  const Case& c = kCases[GENERATE(0, 1)];
+  Fixture f(c.file);
   for (Backend* backend : TestBackends()) {
-    INFO(backend->name());
-    Run run = TrainingRun(*backend, f);
+    INFO(backend->name() << ", " << c.file);
+    Run run = TrainingRun(*backend, f, c.seresnext);
     run.program->Run(false);
-    for (int level = 0; level < 4; ++level) {
+    for (int level = c.first_level; level < 4; ++level) {
       std::string n = std::to_string(level);
       CHECK(RelativeError(run.Floats("backbone.fpn.layer_blocks." + n + ".0"),
                           f.Nhwc("train.feature." + n)) < 2e-5);
@@ -258,7 +277,7 @@ TEST_CASE("Faster R-CNN's training pass is torchvision's: features, proposals, l
       CHECK(RelativeError(Gradient(run, p.name), f.Floats("train.grad." + p.name)) < 2e-4);
       ++compared;
     }
-    CHECK(compared == 14);
+    CHECK(compared == c.gradients);
     // Running statistics after the pass.
     std::vector<float> states = run.params->Read(Storage::kState);
     const ParamLayout& layout = run.params->layout();
@@ -276,7 +295,7 @@ TEST_CASE("Faster R-CNN's first SGD step is torchvision's") {
   Fixture f("frcnn_small.safetensors");
   for (Backend* backend : TestBackends()) {
     INFO(backend->name());
-    Run run = TrainingRun(*backend, f);
+    Run run = TrainingRun(*backend, f, false);
     run.program->Run();
     std::vector<float> before = LoadState(f, run.params->layout()).params;
     std::vector<float> after = run.params->Read(Storage::kParam),
@@ -293,10 +312,11 @@ TEST_CASE("Faster R-CNN's first SGD step is torchvision's") {
 }
 
 TEST_CASE("Faster R-CNN's detections are torchvision's") {
-  Fixture f("frcnn_small.safetensors");
+  const Case& c = kCases[GENERATE(0, 1)];
+  Fixture f(c.file);
   for (Backend* backend : TestBackends()) {
-    INFO(backend->name());
-    Run run;
+    INFO(backend->name() << ", " << c.file);
+    Run run(c.seresnext);
     auto layout = std::make_shared<ParamLayout>();
     Graph g(layout);
     run.model->BuildEvaluation(g, {kImages, kHeight, kWidth, 0});

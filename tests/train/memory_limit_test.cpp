@@ -9,6 +9,7 @@
 #include "exp/models/classifier.h"
 #include "src/train/largest_batch.h"
 #include "src/train/step_runner.h"
+#include "wrapped_backend.h"
 
 using namespace xp;
 using namespace xp::train;
@@ -16,37 +17,13 @@ using graph::DType;
 
 namespace {
 
-class SmallBackend : public graph::Backend {
+class SmallBackend : public WrappedBackend {
  public:
   explicit SmallBackend(size_t free_bytes)
-      : whole_(graph::CreateCpuBackend(1)), free_bytes_(free_bytes) {}
-  const std::string& name() const override { return whole_->name(); }
-  const std::string& description() const override { return whole_->description(); }
-  bool is_cuda() const override { return false; }
-  std::unique_ptr<graph::Kernel> CreateKernel(const graph::Graph& g, const graph::Op& op) override {
-    return whole_->CreateKernel(g, op);
-  }
-  std::unique_ptr<graph::Buffer> Allocate(size_t bytes) override { return whole_->Allocate(bytes); }
+      : WrappedBackend(graph::CreateCpuBackend(1)), free_bytes_(free_bytes) {}
   graph::DeviceMemory Memory() const override { return {free_bytes_, 2 * free_bytes_}; }
-  void Upload(void* device, const void* host, size_t bytes) override {
-    whole_->Upload(device, host, bytes);
-  }
-  void Download(void* host, const void* device, size_t bytes) override {
-    whole_->Download(host, device, bytes);
-  }
-  std::unique_ptr<graph::PendingRead> DownloadAsync(const void* device, size_t bytes) override {
-    return whole_->DownloadAsync(device, bytes);
-  }
-  std::unique_ptr<graph::Recording> Record(std::function<void()> body) override {
-    return whole_->Record(std::move(body));
-  }
-  void Synchronize() override { whole_->Synchronize(); }
-  std::vector<double> TimeEach(size_t count, const std::function<void(size_t)>& body) override {
-    return whole_->TimeEach(count, body);
-  }
 
  private:
-  std::unique_ptr<graph::Backend> whole_;
   size_t free_bytes_;
 };
 

@@ -8,42 +8,19 @@
 #include "catch.h"
 #include "exp/base/error.h"
 #include "exp/base/file.h"
-#include "exp/config/load.h"
-#include "exp/data/shapes.h"
 #include "exp/train/checkpoint.h"
 #include "exp/train/trainer.h"
-#include "temp_folder.h"
+#include "small_detector.h"
 
 using namespace xp;
 using namespace xp::train;
 
 namespace {
 
-// 10 images in batches of 2: 5 batches an epoch, 3 epochs.
-class Work {
+class Work : public SmallDetector {
  public:
-  Work() {
-    data::DrawShapes(folder / "shapes",
-                     {.images = 10, .val = 0, .seed = 3, .width = 96, .height = 64});
-  }
-
-  config::Node Config(std::vector<std::string> set) const {
-    std::vector<std::string> all = {"data_root=" + (folder / "shapes").string(),
-                                    "data.samples_per_gpu=2",
-                                    "data.train.img_scale=[96, 64]",
-                                    "model.neck.out_channels=16",
-                                    "model.roi_head.bbox_head.fc_out_channels=32",
-                                    "runner.max_epochs=3",
-                                    "model.train_cfg.rpn_proposal.nms_pre=50",
-                                    "model.train_cfg.rpn_proposal.max_per_img=40",
-                                    "evaluation.interval=0",
-                                    "lr_config.warmup_iters=7",
-                                    "lr_config.step=[2]"};
-    all.insert(all.end(), set.begin(), set.end());
-    return config::Load(EXP_SOURCE_DIR "/configs/quickstart.yaml", all).root;
-  }
-
-  TempFolder folder;
+  Work()
+      : SmallDetector({"runner.max_epochs=3", "lr_config.warmup_iters=7", "lr_config.step=[2]"}) {}
 };
 
 // What a run tells: each epoch's hashes, each step's rate and loss, the checkpoints.
@@ -70,11 +47,7 @@ struct Diary : Observer {
 
 void RunTraining(const config::Node& config, const std::filesystem::path& work_dir,
                  const std::filesystem::path& resume, Diary* diary) {
-  TrainOptions options;
-  options.device = "cpu";
-  options.threads = 1;
-  options.seed = 11;
-  options.work_dir = work_dir;
+  TrainOptions options = SmallDetector::Options(work_dir);
   options.resume_checkpoint = resume;
   options.stop = &diary->stop;
   Train(config, options, *diary);

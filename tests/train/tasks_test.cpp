@@ -264,4 +264,13 @@ TEST_CASE("what can't be is refused before the first step") {
   refused({"model.head.num_classes=4"}, "circle, square, triangle");
   refused({"data.train.classes=[circle, square]", "model.head.num_classes=2"}, "num_classes is 2");
   refused({"data.train.img_prefix=/nowhere"}, "/nowhere");
+  // Reports 2 and 3 for a detector: mmdetection#4327, #2896, #8734 and #5650.
+  auto detector = [&](const std::string& set, const std::string& text) {
+    config::Node config =
+        Load("quickstart.yaml", {"data_root=" + (shapes.folder / "shapes").string(), set});
+    CHECK_THROWS_WITH(Run(config, shapes.folder / "run"), ContainsSubstring(text));
+  };
+  detector("model.roi_head.bbox_head.num_classes=2", "has 3 categories: circle, square, triangle");
+  detector("model.roi_head.bbox_head.num_classes=80", "num_classes is 80");
+  detector("evaluation.metric=segm", "gives no `segm`");
 }

@@ -14,38 +14,18 @@
 #include "exp/train/flat_state.h"
 #include "exp/train/replay.h"
 #include "exp/train/trainer.h"
-#include "temp_folder.h"
+#include "small_detector.h"
 
 using namespace xp;
 using namespace xp::train;
 
 namespace {
 
-// 10 images in batches of 2: 5 steps an epoch.
-class Work {
+class Work : public SmallDetector {
  public:
-  Work() {
-    data::DrawShapes(folder / "shapes",
-                     {.images = 10, .val = 0, .seed = 3, .width = 96, .height = 64});
-  }
-  config::Node Config(std::vector<std::string> set) const {
-    std::vector<std::string> all = {"data_root=" + (folder / "shapes").string(),
-                                    "data.samples_per_gpu=2",
-                                    "data.train.img_scale=[96, 64]",
-                                    "data.train.times=1",
-                                    "model.backbone.base_channels=8",
-                                    "model.neck.out_channels=16",
-                                    "model.roi_head.bbox_head.fc_out_channels=32",
-                                    "runner.max_epochs=2",
-                                    "model.train_cfg.rpn_proposal.nms_pre=50",
-                                    "model.train_cfg.rpn_proposal.max_per_img=40",
-                                    "evaluation.interval=0",
-                                    "lr_config.policy=fixed",
-                                    "~lr_config.warmup"};
-    all.insert(all.end(), set.begin(), set.end());
-    return config::Load(EXP_SOURCE_DIR "/configs/quickstart.yaml", all).root;
-  }
-  TempFolder folder;
+  Work()
+      : SmallDetector({"data.train.times=1", "model.backbone.base_channels=8",
+                       "runner.max_epochs=2", "lr_config.policy=fixed", "~lr_config.warmup"}) {}
 };
 
 struct Diary : Observer {
@@ -71,11 +51,7 @@ struct Diary : Observer {
 };
 
 void RunTraining(const config::Node& config, const std::filesystem::path& work_dir, Diary* diary) {
-  TrainOptions options;
-  options.device = "cpu";
-  options.threads = 1;
-  options.seed = 11;
-  options.work_dir = work_dir;
+  TrainOptions options = SmallDetector::Options(work_dir);
   options.record_metadata = {{"exp.run", "abc"}};
   Train(config, options, *diary);
 }
@@ -128,6 +104,54 @@ TEST_CASE("a loss that isn't finite stops training with a report, and the step r
   report["losses"][0].begin().value()["value"] = 1.0;
   WriteFileAtomic(folder / "report.json", report.dump());
   CHECK_FALSE(ReplayStep(config, options).same);
+}
+
+TEST_CASE("a saved step that was tampered with is refused, never run") {
+  Work work;
+  Diary diary;
+  config::Node config = work.Config({kTooHigh});
+  CHECK_THROWS_AS(RunTraining(config, work.folder / "run", &diary), Error);
+  ReplayOptions options;
+  options.device = "cpu";
+  options.threads = 1;
+  for (const auto& entry : std::filesystem::directory_iterator(work.folder / "run")) {
+    if (entry.path().filename().string().starts_with("nonfinite_step_"))
+      options.folder = entry.path();
+  }
+  REQUIRE(!options.folder.empty());
+  const std::string inputs = ReadFile(options.folder / "inputs.safetensors");
+  const std::string report = ReadFile(options.folder / "report.json");
+  auto says = [&]() -> std::string {
+    try {
+      ReplayStep(config, options);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "it ran";
+  };
+  // Every tensor's bytes set to 0x7f: counts, labels and sizes far beyond what there is.
+  uint64_t header = 0;
+  for (int i = 7; i >= 0; --i) header = header << 8 | static_cast<uint8_t>(inputs[i]);
+  const nlohmann::json tensors = nlohmann::json::parse(inputs.substr(8, header));
+  for (const char* name : {"0.box_counts", "0.labels", "0.image_sizes"}) {
+    INFO(name);
+    std::string bad = inputs;
+    std::vector<size_t> range = tensors.at(name).at("data_offsets");
+    for (size_t i = range[0]; i < range[1]; ++i) bad[8 + header + i] = 0x7f;
+    WriteFileAtomic(options.folder / "inputs.safetensors", bad);
+    CHECK_THAT(says(), ContainsSubstring("inputs.safetensors") &&
+                           (ContainsSubstring("don't fit together") || ContainsSubstring("label")));
+  }
+  WriteFileAtomic(options.folder / "inputs.safetensors", inputs);
+  for (const char* bad : {"", "[]", "{}", R"({"losses": 3})", R"({"losses": [[1]]})",
+                          R"({"losses": [{"loss_objectness": 1}]})",
+                          R"({"losses": [{"loss_objectness": {"bits": 1}}]})"}) {
+    INFO(bad);
+    WriteFileAtomic(options.folder / "report.json", bad);
+    CHECK_THAT(says(), ContainsSubstring("is no report of this step"));
+  }
+  WriteFileAtomic(options.folder / "report.json", report);
+  CHECK(says() == "it ran");
 }
 
 TEST_CASE("a gradient that isn't finite is found although the loss is") {

@@ -24,6 +24,9 @@ struct StartEvent {
   int64_t parameters = 0;      // trained and frozen
   uint64_t planned_bytes = 0;  // memory plan: weights, gradients, optimizer, activations, workspace
   std::string device;          // "cpu (...)", "cuda:0 (NVIDIA H200, driver ...)"
+  // Seconds of getting ready: "data", "device", "weights", "steps" (kernels, plans and memory of
+  // the training steps), "evaluation".
+  NamedValues phases;
   // What the device's backend chose by measuring and what decides bits (Backend::PlanNotes).
   std::vector<std::string> plans;
 };

@@ -20,7 +20,8 @@ class Node;
 namespace xp::train {
 
 // Test-time augmentation of detectors: every scale, as it is and (`flip`) mirrored; the boxes of
-// all are put together by suppression a class at the model's own threshold.
+// all are put together by suppression a class at the model's own threshold. Of classifiers: the
+// mean of the softmaxes; of a scale the shorter side is the resize's.
 struct TestTimeAugmentation {
   bool flip = false;
   std::vector<data::ImageScale> scales;  // empty: the part's own

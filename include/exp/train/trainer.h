@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,9 @@
 
 namespace xp::config {
 class Node;
+}
+namespace xp::graph {
+class Backend;
 }
 
 namespace xp::train {
@@ -29,6 +34,8 @@ struct TrainOptions {
   std::vector<std::string> plans;  // StartEvent::plans of the run that this one repeats
   const std::atomic<bool>* stop =
       nullptr;  // set by a signal handler: save, emit kInterrupted, return
+  // Puts the opened device into another one that forwards to it: to measure, or to fail on purpose.
+  std::function<std::unique_ptr<graph::Backend>(std::unique_ptr<graph::Backend>)> wrap_backend;
   // Written into each checkpoint's metadata: "exp.run", "exp.config" (identity of the config).
   std::map<std::string, std::string> record_metadata;
 };

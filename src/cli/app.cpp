@@ -2,20 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <exception>
 
 #include "exp/base/error.h"
+#include "exp/base/printable.h"
 
 namespace xp::cli {
 namespace {
 
-int Parse(int argc, char** argv, void (*add)(CLI::App& app, Context& context)) {
+int Parse(int argc, char** argv, void (*add)(Command app, Context& context)) {
   CLI::App app{"Trains vision models and can always say what produced a result.", "exp"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "exp " EXP_VERSION);
   Context context;
   context.argv.assign(argv, argv + argc);
-  add(app, context);
+  add(Command(&app), context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {
@@ -33,15 +36,15 @@ int Parse(int argc, char** argv, void (*add)(CLI::App& app, Context& context)) {
 
 }  // namespace
 
-int RunApp(int argc, char** argv, void (*add)(CLI::App& app, Context& context)) {
+int RunApp(int argc, char** argv, void (*add)(Command app, Context& context)) {
   try {
     return Parse(argc, argv, add);
   } catch (const Error& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    fmt::print(stderr, "error: {}\n", Printable(e.what(), true));
     return e.exit_code();
   } catch (const std::exception& e) {
     fmt::print(stderr, "error: {}\n  next: this is a fault of exp itself; please report it\n",
-               e.what());
+               Printable(e.what(), true));
     return static_cast<int>(ErrorKind::kJob);
   }
 }

@@ -7,6 +7,6 @@
 namespace xp::cli {
 
 // `add` registers the commands. Returns the process's exit code.
-int RunApp(int argc, char** argv, void (*add)(CLI::App& app, Context& context));
+int RunApp(int argc, char** argv, void (*add)(Command app, Context& context));
 
 }  // namespace xp::cli

@@ -165,16 +165,15 @@ void Run(const Options& options) {
 
 }  // namespace
 
-void AddAuditCommand(CLI::App& app, Context&) {
+void AddAuditCommand(Command app, Context&) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("audit", "which run and parameters produced this checkpoint");
-  command->add_option("target", options->target, "a file, wherever it is now, or its hash")
-      ->required();
-  command->add_option("--store", options->store, "folder of the store");
-  command->add_flag("--json", options->as_json, "for programs; docs/record.md lists the keys");
-  command->footer("Example: exp audit ~/Downloads/renamed.safetensors");
-  command->callback([options] { Run(*options); });
+  Command command = app.AddCommand("audit", "which run and parameters produced this checkpoint");
+  command.AddOption("target", options->target, "a file, wherever it is now, or its hash")
+      .Required();
+  command.AddOption("--store", options->store, "folder of the store");
+  command.AddFlag("--json", options->as_json, "for programs; docs/record.md lists the keys");
+  command.Footer("Example: exp audit ~/Downloads/renamed.safetensors");
+  command.Callback([options] { Run(*options); });
 }
 
 }  // namespace xp::cli

@@ -287,58 +287,55 @@ int RunBench(const Flags& f, const Context& context) {
   return Call(f, context, LoadMatrix(f)).Run();
 }
 
-void AddMeasuring(CLI::App* c, Flags* f) {
-  c->add_option("matrix", f->matrix, "YAML file (configs/bench/, docs/bench.md)");
-  c->add_option("--set", f->overrides, "change a key of the matrix: K=V")->expected(1)->take_all();
-  c->add_option("--model", f->models, "models to measure")->delimiter(',');
-  c->add_option("--batch", f->batches, "images a step")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 65536));
-  c->add_option("--precision", f->precisions, "fp32, tf32, bf16, fp16")->delimiter(',');
-  c->add_option("--device", f->base.device, "auto, cpu, cuda or cuda:N");
-  c->add_option("--threads", f->base.threads, "CPU threads; 0: all");
-  c->add_option("--height", f->base.height, "of the images; 0: the model's own");
-  c->add_option("--width", f->base.width, "of the images; 0: the model's own");
-  c->add_option("--seconds", f->base.seconds_a_repeat, "length of a repeat");
-  c->add_option("--repeats", f->base.repeats, "the median repeat counts");
-  c->add_option("--settle", f->base.settle_seconds, "at most so long for steady clocks");
-  c->add_flag("--no-fusion", f->no_fusion, "without the fusion passes");
-  c->add_flag("--no-graph", f->no_graph, "launch kernel by kernel instead of one captured step");
-  c->add_flag("--free", f->free_order, "allow plans that don't repeat bit for bit");
-  c->add_flag("--largest", f->largest, "also search the largest batch that fits");
-  c->add_flag("--profile", f->base.profile, "also the time of each operation");
-  c->add_option("--against", f->against, "also run a peer on the same cases: torch")
-      ->delimiter(',');
-  c->add_option("--python", f->python, "the Python that has PyTorch");
-  c->add_flag("--only-peer", f->skip_exp, "with --against: the peer alone");
-  c->add_option("--label", f->label, "a name for this call, for --compare");
-  c->add_flag("--no-store", f->no_store, "keep nothing");
+void AddMeasuring(Command c, Flags* f) {
+  c.AddOption("matrix", f->matrix, "YAML file (configs/bench/, docs/bench.md)");
+  c.AddOption("--set", f->overrides, "change a key of the matrix: K=V").OneEachTime();
+  c.AddOption("--model", f->models, "models to measure").SplitAt(',');
+  c.AddOption("--batch", f->batches, "images a step").SplitAt(',').Range(1, 65536);
+  c.AddOption("--precision", f->precisions, "fp32, tf32, bf16, fp16").SplitAt(',');
+  c.AddOption("--device", f->base.device, "auto, cpu, cuda or cuda:N");
+  c.AddOption("--threads", f->base.threads, "CPU threads; 0: all");
+  c.AddOption("--height", f->base.height, "of the images; 0: the model's own");
+  c.AddOption("--width", f->base.width, "of the images; 0: the model's own");
+  c.AddOption("--seconds", f->base.seconds_a_repeat, "length of a repeat");
+  c.AddOption("--repeats", f->base.repeats, "the median repeat counts");
+  c.AddOption("--settle", f->base.settle_seconds, "at most so long for steady clocks");
+  c.AddFlag("--no-fusion", f->no_fusion, "without the fusion passes");
+  c.AddFlag("--no-graph", f->no_graph, "launch kernel by kernel instead of one captured step");
+  c.AddFlag("--free", f->free_order, "allow plans that don't repeat bit for bit");
+  c.AddFlag("--largest", f->largest, "also search the largest batch that fits");
+  c.AddFlag("--profile", f->base.profile, "also the time of each operation");
+  c.AddOption("--against", f->against, "also run a peer on the same cases: torch").SplitAt(',');
+  c.AddOption("--python", f->python, "the Python that has PyTorch");
+  c.AddFlag("--only-peer", f->skip_exp, "with --against: the peer alone");
+  c.AddOption("--label", f->label, "a name for this call, for --compare");
+  c.AddFlag("--no-store", f->no_store, "keep nothing");
 }
 
-void AddPast(CLI::App* c, bench::PastOptions* p) {
-  c->add_option("--store", p->store, "folder of the store");
-  c->add_option("--compare", p->compare, "two calls side by side, with ratios: A B")->expected(2);
-  c->add_flag("--history", p->history, "all calls; with --model, its img/s through all of them");
-  c->add_option("--show", p->show, "the table of an earlier call: @, @~1, its name or label");
-  c->add_option("--markdown", p->markdown, "write the table to this file");
-  c->add_option("--csv", p->csv, "write all numbers to this file");
-  c->add_option("--html", p->html, "write a page with bars to this file");
-  c->add_flag("--json", p->json, "for programs (docs/bench.md)");
+void AddPast(Command c, bench::PastOptions* p) {
+  c.AddOption("--store", p->store, "folder of the store");
+  c.AddOption("--compare", p->compare, "two calls side by side, with ratios: A B").Words(2);
+  c.AddFlag("--history", p->history, "all calls; with --model, its img/s through all of them");
+  c.AddOption("--show", p->show, "the table of an earlier call: @, @~1, its name or label");
+  c.AddOption("--markdown", p->markdown, "write the table to this file");
+  c.AddOption("--csv", p->csv, "write all numbers to this file");
+  c.AddOption("--html", p->html, "write a page with bars to this file");
+  c.AddFlag("--json", p->json, "for programs (docs/bench.md)");
 }
 
 }  // namespace
 
-void AddBenchCommand(CLI::App& app, Context& context) {
+void AddBenchCommand(Command app, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* c = app.add_subcommand(
+  Command c = app.AddCommand(
       "bench", "measure training throughput: models by batch and precision; compare calls");
   AddMeasuring(c, flags.get());
   AddPast(c, &flags->past);
-  c->footer(
+  c.Footer(
       "Example: exp bench configs/bench/resnet_family.yaml --html table.html\n"
       "         exp bench --model resnet50 --batch 64,128,256 --precision bf16 --against torch\n"
       "         exp bench --compare @~1 @");
-  c->callback([flags, &context] {
+  c.Callback([flags, &context] {
     flags->past.models = flags->models;
     context.exit_code = RunBench(*flags, context);
   });

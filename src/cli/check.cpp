@@ -120,27 +120,26 @@ void Run(const Options& options, Context& context) {
 
 }  // namespace
 
-void AddCheckCommand(CLI::App& app, Context& context) {
+void AddCheckCommand(Command app, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("check", "find what is wrong with configs, without training");
-  command->add_option("files", options->files, "configs")->required();
-  command->add_option("--set", options->set, "override, as for exp config")
-      ->allow_extra_args(false)
-      ->type_name("K=V");
+  Command command = app.AddCommand("check", "find what is wrong with configs, without training");
+  command.AddOption("files", options->files, "configs").Required();
+  command.AddOption("--set", options->set, "override, as for exp config")
+      .OneEachTime()
+      .Placeholder("K=V");
   command
-      ->add_option("--search-path", options->search_paths,
-                   "folder in which pkg:: bases are looked up")
-      ->allow_extra_args(false);
-  command->add_option("--devices", options->devices,
-                      "how many devices the run will use (default 1, or what the name says: 8xb2)");
-  command->add_flag("--json", options->json,
-                    "a list of {file, rule, level, path, where, message, next}");
-  command->add_flag("--strict", options->strict, "warnings fail too");
-  command->footer(
+      .AddOption("--search-path", options->search_paths,
+                 "folder in which pkg:: bases are looked up")
+      .OneEachTime();
+  command.AddOption("--devices", options->devices,
+                    "how many devices the run will use (default 1, or what the name says: 8xb2)");
+  command.AddFlag("--json", options->json,
+                  "a list of {file, rule, level, path, where, message, next}");
+  command.AddFlag("--strict", options->strict, "warnings fail too");
+  command.Footer(
       "Silence a rule on a line with `# exp: ignore[rule]`.\nExample:\n  exp check configs/*.yaml "
       "--devices 4");
-  command->callback([options, &context] { Run(*options, context); });
+  command.Callback([options, &context] { Run(*options, context); });
 }
 
 }  // namespace xp::cli

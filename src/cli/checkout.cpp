@@ -27,16 +27,15 @@ void Run(const Options& options) {
 
 }  // namespace
 
-void AddCheckoutCommand(CLI::App& app, Context&) {
+void AddCheckoutCommand(Command app, Context&) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("checkout", "build the source tree of a run again");
-  command->add_option("run", options->run, "id, beginning of one, name, @ (newest), @~1")
-      ->required();
-  command->add_option("folder", options->folder, "absent or empty, or a clean clone")->required();
-  command->add_option("--repo", options->repository, "a clone that has the commit");
-  command->add_option("--store", options->store, "folder of the store");
-  command->footer("Example: exp checkout @ /tmp/as-it-was");
-  command->callback([options] { Run(*options); });
+  Command command = app.AddCommand("checkout", "build the source tree of a run again");
+  command.AddOption("run", options->run, "id, beginning of one, name, @ (newest), @~1").Required();
+  command.AddOption("folder", options->folder, "absent or empty, or a clean clone").Required();
+  command.AddOption("--repo", options->repository, "a clone that has the commit");
+  command.AddOption("--store", options->store, "folder of the store");
+  command.Footer("Example: exp checkout @ /tmp/as-it-was");
+  command.Callback([options] { Run(*options); });
 }
 
 }  // namespace xp::cli

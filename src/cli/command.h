@@ -1,11 +1,13 @@
 // How a command joins the program: one file `src/cli/<command>.cpp` with one function
-// `void Add<Command>Command(CLI::App& app, Context& context)`, declared below and called in
+// `void Add<Command>Command(Command app, Context& context)`, declared below and called in
 // main.cpp. A command parses its flags, calls the library and prints; it throws xp::Error for what
 // goes wrong.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
+
+#include "src/cli/arguments.h"
 
 namespace xp::cli {
 
@@ -16,29 +18,29 @@ struct Context {
 };
 
 // keep-sorted
-void AddAuditCommand(CLI::App& app, Context& context);
-void AddBenchCommand(CLI::App& app, Context& context);
-void AddCheckCommand(CLI::App& app, Context& context);
-void AddCheckoutCommand(CLI::App& app, Context& context);
-void AddConfigCommand(CLI::App& app, Context& context);
-void AddDataCommand(CLI::App& app, Context& context);
-void AddDiffCommand(CLI::App& app, Context& context);
-void AddDoctorCommand(CLI::App& app, Context& context);
-void AddEvalCommand(CLI::App& app, Context& context);
-void AddExportCommand(CLI::App& app, Context& context);
-void AddGcCommand(CLI::App& app, Context& context);
-void AddImportCommand(CLI::App& app, Context& context);
-void AddLogCommand(CLI::App& app, Context& context);
-void AddLsCommand(CLI::App& app, Context& context);
-void AddPredictCommand(CLI::App& app, Context& context);
-void AddQueryCommand(CLI::App& app, Context& context);
-void AddReplayCommand(CLI::App& app, Context& context);
-void AddReproduceCommand(CLI::App& app, Context& context);
-void AddResumeCommand(CLI::App& app, Context& context);
-void AddRmCommand(CLI::App& app, Context& context);
-void AddRunCommand(CLI::App& app, Context& context);
-void AddShowCommand(CLI::App& app, Context& context);
-void AddVerifyCommand(CLI::App& app, Context& context);
-void AddWeightsCommand(CLI::App& app, Context& context);
+void AddAuditCommand(Command app, Context& context);
+void AddBenchCommand(Command app, Context& context);
+void AddCheckCommand(Command app, Context& context);
+void AddCheckoutCommand(Command app, Context& context);
+void AddConfigCommand(Command app, Context& context);
+void AddDataCommand(Command app, Context& context);
+void AddDiffCommand(Command app, Context& context);
+void AddDoctorCommand(Command app, Context& context);
+void AddEvalCommand(Command app, Context& context);
+void AddExportCommand(Command app, Context& context);
+void AddGcCommand(Command app, Context& context);
+void AddImportCommand(Command app, Context& context);
+void AddLogCommand(Command app, Context& context);
+void AddLsCommand(Command app, Context& context);
+void AddPredictCommand(Command app, Context& context);
+void AddQueryCommand(Command app, Context& context);
+void AddReplayCommand(Command app, Context& context);
+void AddReproduceCommand(Command app, Context& context);
+void AddResumeCommand(Command app, Context& context);
+void AddRmCommand(Command app, Context& context);
+void AddRunCommand(Command app, Context& context);
+void AddShowCommand(Command app, Context& context);
+void AddVerifyCommand(Command app, Context& context);
+void AddWeightsCommand(Command app, Context& context);
 
 }  // namespace xp::cli

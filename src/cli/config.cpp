@@ -22,7 +22,7 @@ struct Options {
   std::string explain;
   std::string diff;
   bool hash = false;
-  CLI::Option* explain_flag = nullptr;
+  Argument explain_flag;
 };
 
 void PrintWarnings(const config::Resolved& resolved) {
@@ -41,7 +41,7 @@ void Run(const Options& options) {
   PrintWarnings(resolved);
   if (!options.diff.empty()) {
     fmt::print("{}", config::Difference(resolved, config::Load(options.diff, {}, load)));
-  } else if (options.explain_flag->count() > 0) {
+  } else if (options.explain_flag.given()) {
     fmt::print("{}", options.explain.empty() ? config::ExplainAll(resolved)
                                              : config::Explain(resolved, options.explain));
   } else if (options.hash) {
@@ -56,38 +56,37 @@ void Run(const Options& options) {
 
 }  // namespace
 
-void AddConfigCommand(CLI::App& app, Context&) {
+void AddConfigCommand(Command app, Context&) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("config", "resolve a config and print it, or say where values came from");
-  command->add_option("file", options->file, "the config: .yaml, .json, .toml or .py")->required();
+  Command command =
+      app.AddCommand("config", "resolve a config and print it, or say where values came from");
+  command.AddOption("file", options->file, "the config: .yaml, .json, .toml or .py").Required();
   command
-      ->add_option("--set", options->set,
-                   "KEY=VALUE changes, +KEY=VALUE adds, ~KEY deletes, KEY+=[VALUE] appends")
-      ->allow_extra_args(false)
-      ->type_name("K=V");
+      .AddOption("--set", options->set,
+                 "KEY=VALUE changes, +KEY=VALUE adds, ~KEY deletes, KEY+=[VALUE] appends")
+      .OneEachTime()
+      .Placeholder("K=V");
   command
-      ->add_option("--set-file", options->set_files,
-                   "file with one override a line; # begins a comment")
-      ->allow_extra_args(false);
+      .AddOption("--set-file", options->set_files,
+                 "file with one override a line; # begins a comment")
+      .OneEachTime();
   command
-      ->add_option("--search-path", options->search_paths,
-                   "folder in which pkg:: bases are looked up")
-      ->allow_extra_args(false);
+      .AddOption("--search-path", options->search_paths,
+                 "folder in which pkg:: bases are looked up")
+      .OneEachTime();
   command
-      ->add_option("--format", options->format,
-                   "yaml, json or canonical (what the hash is taken of)")
-      ->check(CLI::IsMember({"yaml", "json", "canonical"}));
+      .AddOption("--format", options->format, "yaml, json or canonical (what the hash is taken of)")
+      .OneOf({"yaml", "json", "canonical"});
   options->explain_flag =
-      command->add_option("--explain", options->explain, "history of KEY, or of every value")
-          ->expected(0, 1)
-          ->type_name("[KEY]");
-  command->add_flag("--hash", options->hash, "print the config's identity only");
-  command->add_option("--diff", options->diff, "print what differs in another config, and why");
-  command->footer(
+      command.AddOption("--explain", options->explain, "history of KEY, or of every value")
+          .Words(0, 1)
+          .Placeholder("[KEY]");
+  command.AddFlag("--hash", options->hash, "print the config's identity only");
+  command.AddOption("--diff", options->diff, "print what differs in another config, and why");
+  command.Footer(
       "Example:\n  exp config configs/quickstart.yaml --set optimizer.lr=0.01 --explain "
       "optimizer.lr");
-  command->callback([options] { Run(*options); });
+  command.Callback([options] { Run(*options); });
 }
 
 }  // namespace xp::cli

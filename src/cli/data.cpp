@@ -40,22 +40,21 @@ void ParseSize(const std::string& text, data::ShapesOptions* options) {
   options->height = height;
 }
 
-void AddShapes(CLI::App& parent) {
+void AddShapes(Command parent) {
   struct Flags {
     std::string out, size = "320x240";
     data::ShapesOptions shapes;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = parent.add_subcommand(
+  Command app = parent.AddCommand(
       "shapes", "draw a small COCO-format data set of circles, squares and triangles");
-  app->add_option("--out", flags->out, "folder to write to")->required();
-  app->add_option("--images", flags->shapes.images, "training images")->capture_default_str();
-  app->add_option("--val", flags->shapes.val, "validation images")->capture_default_str();
-  app->add_option("--seed", flags->shapes.seed, "the same seed draws the same bytes")
-      ->capture_default_str();
-  app->add_option("--size", flags->size, "image size, WxH")->capture_default_str();
-  app->footer("example: exp data shapes --out data/shapes --images 64 --val 16 --seed 0");
-  app->callback([flags] {
+  app.AddOption("--out", flags->out, "folder to write to").Required();
+  app.AddOption("--images", flags->shapes.images, "training images").ShowDefault();
+  app.AddOption("--val", flags->shapes.val, "validation images").ShowDefault();
+  app.AddOption("--seed", flags->shapes.seed, "the same seed draws the same bytes").ShowDefault();
+  app.AddOption("--size", flags->size, "image size, WxH").ShowDefault();
+  app.Footer("example: exp data shapes --out data/shapes --images 64 --val 16 --seed 0");
+  app.Callback([flags] {
     ParseSize(flags->size, &flags->shapes);
     data::DrawShapes(flags->out, flags->shapes);
     fmt::print("drew {} training and {} validation images of {} into {}\n", flags->shapes.images,
@@ -63,31 +62,28 @@ void AddShapes(CLI::App& parent) {
   });
 }
 
-void AddCrops(CLI::App& parent) {
+void AddCrops(Command parent) {
   struct Flags {
     std::string annotations, images, out;
     data::CropOptions crops;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = parent.add_subcommand(
+  Command app = parent.AddCommand(
       "crops", "cut the boxes of a COCO data set into a folder of images for each class");
-  app->add_option("ANNOTATIONS", flags->annotations, "COCO annotation file (.json)")->required();
-  app->add_option("--images", flags->images, "folder of its images; default: its own folder");
-  app->add_option("--out", flags->out, "folder to write to")->required();
-  app->add_option("--margin", flags->crops.margin, "around each box, as a share of its sides")
-      ->check(CLI::Range(0.0, 10.0))
-      ->capture_default_str();
-  app->add_option("--min-side", flags->crops.min_side,
-                  "leave out boxes with a shorter side, pixels")
-      ->check(CLI::Range(1, 65535))
-      ->capture_default_str();
-  app->add_option("--quality", flags->crops.quality, "of the JPEGs")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
-  app->footer(
+  app.AddOption("ANNOTATIONS", flags->annotations, "COCO annotation file (.json)").Required();
+  app.AddOption("--images", flags->images, "folder of its images; default: its own folder");
+  app.AddOption("--out", flags->out, "folder to write to").Required();
+  app.AddOption("--margin", flags->crops.margin, "around each box, as a share of its sides")
+      .Range(0.0, 10.0)
+      .ShowDefault();
+  app.AddOption("--min-side", flags->crops.min_side, "leave out boxes with a shorter side, pixels")
+      .Range(1, 65535)
+      .ShowDefault();
+  app.AddOption("--quality", flags->crops.quality, "of the JPEGs").Range(1, 100).ShowDefault();
+  app.Footer(
       "example: exp data crops data/bccd/instances_train.json --images data/bccd/images --out "
       "data/bccd_cells/train");
-  app->callback([flags] {
+  app.Callback([flags] {
     data::CocoDataset dataset = data::LoadCoco(flags->annotations);
     std::filesystem::path images = flags->images;
     if (images.empty()) images = std::filesystem::path(flags->annotations).parent_path();
@@ -103,7 +99,7 @@ void AddCrops(CLI::App& parent) {
 }
 
 struct CheckFlags {
-  std::string target, images, html, policy = "drop";
+  std::string target, images, html, policy;
   std::vector<std::string> set;
   bool json = false, no_files = false, no_contents = false, decode = false, all = false;
 };
@@ -118,12 +114,15 @@ data::AuditOptions CheckOptions(const CheckFlags& flags) {
   std::string images = flags.images.empty()
                            ? std::filesystem::path(flags.target).parent_path().string()
                            : flags.images;
-  options.parts.push_back({std::filesystem::path(flags.target).stem().string(), dataset, images});
+  data::AuditPart& part = options.parts.emplace_back();
+  part.name = std::filesystem::path(flags.target).stem().string();
+  part.dataset = std::move(dataset);
+  part.img_prefix = images;
   return options;
 }
 
 void RunCheck(const CheckFlags& flags, Context* context) {
-  data::ParsePolicy(flags.policy, "--policy");
+  if (!flags.policy.empty()) data::ParsePolicy(flags.policy, "--policy");
   data::AuditOptions options = CheckOptions(flags);
   options.files = !flags.no_files;
   options.contents = !flags.no_contents && !flags.no_files;
@@ -137,41 +136,43 @@ void RunCheck(const CheckFlags& flags, Context* context) {
     };
   }
   data::AuditReport report = data::Audit(options);
-  fmt::print("{}", flags.json ? data::AuditJson(report) : data::AuditText(report));
+  fmt::print("{}", flags.json ? data::AuditJson(report) : data::AuditText(report, flags.all));
   if (!flags.html.empty()) WriteFileAtomic(flags.html, data::AuditHtml(report));
   int64_t bad = report.Count(data::Severity::kError);
-  if (flags.policy == "strict") bad += report.Count(data::Severity::kWarning);
-  if (flags.policy == "ignore") bad = 0;
+  data::Policy policy =
+      flags.policy.empty() ? options.parts[0].policy : data::ParsePolicy(flags.policy, "--policy");
+  if (policy == data::Policy::kStrict) bad += report.Count(data::Severity::kWarning);
+  if (policy == data::Policy::kIgnore) bad = 0;
   if (bad > 0) context->exit_code = static_cast<int>(ErrorKind::kUsage);
 }
 
-void AddCheck(CLI::App& parent, Context* context) {
+void AddCheck(Command parent, Context* context) {
   auto flags = std::make_shared<CheckFlags>();
-  CLI::App* app = parent.add_subcommand(
+  Command app = parent.AddCommand(
       "check", "audit a data set: annotations, image files, leaks between train and val");
-  app->add_option("TARGET", flags->target,
-                  "a config (its data.train and data.val), or a COCO annotation file (.json)")
-      ->required();
-  app->add_option("--images", flags->images,
-                  "folder of the images of an annotation file; default: its own folder");
-  app->add_option("--set", flags->set, "change the config, K=V")->expected(1)->take_all();
-  app->add_flag("--json", flags->json, "print JSON");
-  app->add_option("--html", flags->html,
-                  "also write one HTML page with sample images and their boxes");
-  app->add_flag("--no-contents", flags->no_contents,
-                "look whether files are there, but don't read them");
-  app->add_flag("--no-files", flags->no_files, "annotations only");
-  app->add_flag("--decode", flags->decode,
-                "decode every image, which finds damage inside of files");
-  app->add_flag("--all", flags->all,
-                "every example of each finding in JSON and HTML, not only the first 20");
-  app->add_option("--policy", flags->policy,
-                  "exit code 2 for errors (drop), also for warnings (strict), never (ignore)")
-      ->capture_default_str();
-  app->footer(
+  app.AddOption("TARGET", flags->target,
+                "a config (its data.train and data.val), or a COCO annotation file (.json)")
+      .Required();
+  app.AddOption("--images", flags->images,
+                "folder of the images of an annotation file; default: its own folder");
+  app.AddOption("--set", flags->set, "change the config, K=V").OneEachTime();
+  app.AddFlag("--json", flags->json, "print JSON");
+  app.AddOption("--html", flags->html,
+                "also write one HTML page with sample images and their boxes");
+  app.AddFlag("--no-contents", flags->no_contents,
+              "look whether files are there, but don't read them");
+  app.AddFlag("--no-files", flags->no_files, "annotations only");
+  app.AddFlag("--decode", flags->decode, "decode every image, which finds damage inside of files");
+  app.AddFlag("--all", flags->all,
+              "every example of each finding, not only the first (text: 3; JSON, HTML: 20)");
+  app.AddOption(
+      "--policy", flags->policy,
+      "exit code 2 for errors (drop), also for warnings (strict), never (ignore); default: "
+      "the config's");
+  app.Footer(
       "example: exp data check configs/quickstart.yaml --html audit.html\n         exp data check "
       "data/shapes/instances_train.json --images data/shapes/images --json");
-  app->callback([flags, context] { RunCheck(*flags, context); });
+  app.Callback([flags, context] { RunCheck(*flags, context); });
 }
 
 struct PreviewFlags {
@@ -192,34 +193,30 @@ void RunPreview(const PreviewFlags& flags, bool seed_given) {
              std::min<int64_t>(flags.images, loader->images()), flags.part, flags.out);
 }
 
-void AddPreview(CLI::App& parent) {
+void AddPreview(Command parent) {
   auto flags = std::make_shared<PreviewFlags>();
-  CLI::App* app = parent.add_subcommand(
+  Command app = parent.AddCommand(
       "preview", "one HTML page of what the network sees: augmented images and their boxes");
-  app->add_option("CONFIG", flags->config, "the config")->required();
-  app->add_option("--out", flags->out, "the page to write")->required();
-  app->add_option("--part", flags->part, "which part")
-      ->check(CLI::IsMember({"train", "val", "test"}))
-      ->capture_default_str();
-  app->add_option("--images", flags->images, "how many")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  app->add_option("--epoch", flags->epoch, "of which epoch, from 0")->capture_default_str();
-  CLI::Option* seed = app->add_option("--seed", flags->seed, "default: the config's");
-  app->add_option("--set", flags->set, "change the config, K=V")->expected(1)->take_all();
-  app->footer("example: exp data preview configs/quickstart.yaml --out preview.html --images 24");
-  app->callback([flags, seed] { RunPreview(*flags, seed->count() > 0); });
+  app.AddOption("CONFIG", flags->config, "the config").Required();
+  app.AddOption("--out", flags->out, "the page to write").Required();
+  app.AddOption("--part", flags->part, "which part").OneOf({"train", "val", "test"}).ShowDefault();
+  app.AddOption("--images", flags->images, "how many").Range(1, 10000).ShowDefault();
+  app.AddOption("--epoch", flags->epoch, "of which epoch, from 0").ShowDefault();
+  Argument seed = app.AddOption("--seed", flags->seed, "default: the config's");
+  app.AddOption("--set", flags->set, "change the config, K=V").OneEachTime();
+  app.Footer("example: exp data preview configs/quickstart.yaml --out preview.html --images 24");
+  app.Callback([flags, seed] { RunPreview(*flags, seed.given()); });
 }
 
 }  // namespace
 
-void AddDataCommand(CLI::App& app, Context& context) {
-  CLI::App* data = app.add_subcommand("data", "draw, audit and preview data sets");
-  data->require_subcommand(1);
-  AddCheck(*data, &context);
-  AddCrops(*data);
-  AddPreview(*data);
-  AddShapes(*data);
+void AddDataCommand(Command app, Context& context) {
+  Command data = app.AddCommand("data", "draw, audit and preview data sets");
+  data.RequireCommand();
+  AddCheck(data, &context);
+  AddCrops(data);
+  AddPreview(data);
+  AddShapes(data);
 }
 
 }  // namespace xp::cli

@@ -118,24 +118,24 @@ void Run(const Options& options, const Context& context) {
 
 }  // namespace
 
-void AddDiffCommand(CLI::App& app, Context& context) {
+void AddDiffCommand(Command app, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("diff", "what differs between runs, or since a run, and only that");
+  Command command =
+      app.AddCommand("diff", "what differs between runs, or since a run, and only that");
   command
-      ->add_option("runs", options->runs,
-                   "two or more runs; one: its code, machine and data as they are now")
-      ->required();
-  command->add_option("--store", options->store, "folder of the store");
+      .AddOption("runs", options->runs,
+                 "two or more runs; one: its code, machine and data as they are now")
+      .Required();
+  command.AddOption("--store", options->store, "folder of the store");
   command
-      ->add_option("--section", options->section,
-                   "only config, code, data, environment, machine or metrics")
-      ->check(CLI::IsMember({"config", "code", "data", "environment", "metrics"}));
-  command->add_flag("--patch", options->patch, "the code's differences, as a unified diff");
-  command->add_flag("--all", options->all, "every line of a long section");
-  command->add_flag("--json", options->as_json, "for programs; docs/record.md lists the keys");
-  command->footer("Example: exp diff @~1 @\n         exp diff @ --patch");
-  command->callback([options, &context] { Run(*options, context); });
+      .AddOption("--section", options->section,
+                 "only config, code, data, environment, machine or metrics")
+      .OneOf({"config", "code", "data", "environment", "metrics"});
+  command.AddFlag("--patch", options->patch, "the code's differences, as a unified diff");
+  command.AddFlag("--all", options->all, "every line of a long section");
+  command.AddFlag("--json", options->as_json, "for programs; docs/record.md lists the keys");
+  command.Footer("Example: exp diff @~1 @\n         exp diff @ --patch");
+  command.Callback([options, &context] { Run(*options, context); });
 }
 
 }  // namespace xp::cli

@@ -132,32 +132,32 @@ int Run(const Options& options) {
 
 }  // namespace
 
-void AddDoctorCommand(CLI::App& app, Context& context) {
+void AddDoctorCommand(Command app, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* c = app.add_subcommand("doctor",
-                                   "is this machine fit to train: versions, smoke tests, "
-                                   "health, speed");
-  c->add_option("--data", options->data,
-                "folder of the images, to measure how fast it reads; default: here");
-  c->add_option("--store", options->store, "folder of the store");
-  c->add_option("--device", options->device, "of the smoke tests: auto, cpu, cuda or cuda:N");
-  c->add_option("--library", options->library,
-                "only look whether this library or program finds its symbol versions here");
-  c->add_option("--root", options->root,
-                "look at the proc, sys and etc below this folder: another machine's, collected");
-  c->add_flag("--deep", options->deep, "minutes instead of half a minute");
-  c->add_flag("--look", options->look, "measure and compute nothing");
-  c->add_flag("--memo", options->memo, "only the combination of versions, as a Markdown table");
-  c->add_flag("--no-store", options->no_store, "don't keep the report");
-  c->add_option("--colour", options->colour, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  c->add_flag("--json", options->as_json, "for programs; docs/doctor.md lists the keys");
+  Command c = app.AddCommand("doctor",
+                             "is this machine fit to train: versions, smoke tests, "
+                             "health, speed");
+  c.AddOption("--data", options->data,
+              "folder of the images, to measure how fast it reads; default: here");
+  c.AddOption("--store", options->store, "folder of the store");
+  c.AddOption("--device", options->device, "of the smoke tests: auto, cpu, cuda or cuda:N");
+  c.AddOption("--library", options->library,
+              "only look whether this library or program finds its symbol versions here");
+  c.AddOption("--root", options->root,
+              "look at the proc, sys and etc below this folder: another machine's, collected");
+  c.AddFlag("--deep", options->deep, "minutes instead of half a minute");
+  c.AddFlag("--look", options->look, "measure and compute nothing");
+  c.AddFlag("--memo", options->memo, "only the combination of versions, as a Markdown table");
+  c.AddFlag("--no-store", options->no_store, "don't keep the report");
+  c.AddOption("--colour", options->colour, "auto, always or never")
+      .OneOf({"auto", "always", "never"});
+  c.AddFlag("--json", options->as_json, "for programs; docs/doctor.md lists the keys");
   // Device and folder of plans, of the test of two processes.
-  c->add_option("--child", options->child)->expected(2)->group("");
-  c->footer(
+  c.AddOption("--child", options->child).Words(2).Hidden();
+  c.Footer(
       "Exit code: 0 nothing wrong, 4 warnings, 1 errors.\n"
       "Example: exp doctor --data data/coco/train2017");
-  c->callback([options, &context] { context.exit_code = Run(*options); });
+  c.Callback([options, &context] { context.exit_code = Run(*options); });
 }
 
 }  // namespace xp::cli

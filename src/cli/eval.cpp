@@ -8,6 +8,7 @@
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "src/cli/command.h"
+#include "src/cli/eval_record.h"
 #include "src/cli/eval_report.h"
 #include "src/cli/model_flags.h"
 #include "src/cli/model_source.h"
@@ -24,7 +25,7 @@ struct Options {
   TtaFlags tta;
   std::string metric, out;
   double min_score = 0.3;
-  bool json = false, last_weights = false;
+  bool json = false, last_weights = false, no_record = false;
 };
 
 // mmdetection#5650: refused before anything is computed.
@@ -63,7 +64,20 @@ nlohmann::json Accuracy(train::Inference& model, const Options& o, const fs::pat
   return ClassJson(report);
 }
 
-void Run(Options& o) {
+// Relative paths of the config mean the folder that this process is in by now.
+EvaluationFacts Facts(const Options& o, const ModelSource& source, const train::Inference& model,
+                      const std::vector<std::string>& argv) {
+  EvaluationFacts facts{model.device(), o.inference.part, argv, ""};
+  for (const char* key : {"ann_file", "img_prefix"}) {
+    const config::Node* path = source.config.At(fmt::format("data.{}.{}", o.inference.part, key));
+    if (path == nullptr || !path->IsString() || path->AsString().empty()) continue;
+    facts.ann_file = fs::absolute(path->AsString()).lexically_normal().string();
+    break;
+  }
+  return facts;
+}
+
+void Run(Options& o, const std::vector<std::string>& argv) {
   ModelSource source = FindModel(o.model);
   fs::path out = o.out.empty() ? fs::path() : fs::absolute(o.out);
   EnterFolder(source.folder);
@@ -80,6 +94,8 @@ void Run(Options& o) {
   }
   nlohmann::json report =
       model.task() == models::Task::kDetection ? Bbox(model, o, out) : Accuracy(model, o, out);
+  std::string recorded =
+      o.no_record ? "" : RecordEvaluation(source, Facts(o, source, model, argv), report);
   report["weights"] = source.weights.string();
   report["run"] = source.run_id;
   report["part"] = o.inference.part;
@@ -88,34 +104,36 @@ void Run(Options& o) {
     WriteFileAtomic(out / "report.json", report.dump(2) + "\n");
     if (!o.json) fmt::print("\nwrote {}\n", out.string());
   }
+  if (!recorded.empty()) fmt::print(o.json ? stderr : stdout, "{}\n", recorded);
 }
 
 }  // namespace
 
-void AddEvalCommand(CLI::App& app, Context&) {
+void AddEvalCommand(Command app, Context& context) {
   auto o = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("eval", "score a run's checkpoint or a file of weights on labelled data");
-  command->add_option("target", o->model.target, "RUN, or a .safetensors or .pth file")->required();
-  AddModelFlags(*command, o->model);
-  command->add_option("--part", o->inference.part, "which part of the data")
-      ->check(CLI::IsMember({"train", "val", "test"}))
-      ->capture_default_str();
-  command->add_option("--metric", o->metric, "bbox or accuracy: what the model gives");
-  command->add_option("--min-score", o->min_score, "of detections in the confusion of classes")
-      ->capture_default_str();
-  command->add_option("--out", o->out,
-                      "folder for report.json, precision.csv, confusion.csv, detections.json");
-  command->add_flag("--json", o->json,
-                    "print JSON: metrics, classes, confusion, weights, run, part");
-  command->add_flag("--last-weights", o->last_weights,
-                    "a checkpoint's last weights although it has averages");
-  AddTtaFlags(*command, o->tta);
-  command->add_option("--device", o->inference.device, "auto, cpu, cuda or cuda:N");
-  command->footer(
+  Command command =
+      app.AddCommand("eval", "score a run's checkpoint or a file of weights on labelled data");
+  command.AddOption("target", o->model.target, "RUN, or a .safetensors or .pth file").Required();
+  AddModelFlags(command, o->model);
+  command.AddOption("--part", o->inference.part, "which part of the data")
+      .OneOf({"train", "val", "test"})
+      .ShowDefault();
+  command.AddOption("--metric", o->metric, "bbox or accuracy: what the model gives");
+  command.AddOption("--min-score", o->min_score, "of detections in the confusion of classes")
+      .ShowDefault();
+  command.AddOption("--out", o->out,
+                    "folder for report.json, precision.csv, confusion.csv, detections.json");
+  command.AddFlag("--json", o->json, "print JSON: metrics, classes, confusion, weights, run, part");
+  command.AddFlag("--last-weights", o->last_weights,
+                  "a checkpoint's last weights although it has averages");
+  command.AddFlag("--no-record", o->no_record,
+                  "don't add the result to the run's record (`exp show` lists it there)");
+  AddTtaFlags(command, o->tta);
+  command.AddOption("--device", o->inference.device, "auto, cpu, cuda or cuda:N");
+  command.Footer(
       "Example: exp eval @ --out eval\n"
       "         exp eval work_dirs/bccd/epoch_12.safetensors --part test --tta-flip");
-  command->callback([o] { Run(*o); });
+  command.Callback([o, &context] { Run(*o, context.argv); });
 }
 
 }  // namespace xp::cli

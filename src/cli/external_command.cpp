@@ -67,6 +67,7 @@ Child Describe(const ExternalOptions& o, const fs::path& config, const fs::path&
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> out;
+  out.reserve(texts.size() + 1);
   for (std::string& t : texts) out.push_back(t.data());
   out.push_back(nullptr);
   return out;
@@ -157,12 +158,30 @@ ExternalResult Judge(int status, bool stopped) {
   return {stopped ? train::EndState::kInterrupted : train::EndState::kFailed, reason};
 }
 
+// The program needs the config's secrets; nobody else does.
+void WritePrivately(const fs::path& file, const std::string& text) {
+  std::error_code error;
+  fs::remove(file, error);
+  int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0)
+    throw JobError(
+        {.what = std::string("can't be created: ") + std::strerror(errno), .where = file.string()});
+  ::close(fd);
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) {
+    throw JobError(
+        {.what = std::string("can't be written: ") + std::strerror(errno), .where = file.string()});
+  }
+}
+
 }  // namespace
 
 ExternalResult RunExternal(const ExternalOptions& options, record::RunWriter& writer) {
   fs::path config = options.work_dir / "config.yaml",
            metrics_path = options.work_dir / "metrics.jsonl";
-  WriteFileAtomic(config, config::PrettyYaml(options.config));
+  WritePrivately(config, config::PrettyYaml(options.config));
   WriteFileAtomic(metrics_path, "");
   fs::file_time_type since = fs::last_write_time(metrics_path);
   Child child = Describe(options, config, metrics_path);

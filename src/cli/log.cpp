@@ -11,6 +11,7 @@
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
 #include "src/cli/run_json.h"
+#include "src/cli/table.h"
 
 namespace xp::cli {
 namespace {
@@ -71,7 +72,7 @@ class Printer {
       if (options_.as_json || !options_.names.empty()) continue;
       std::string text;
       for (const auto& [name, value] : e.metrics)
-        text += fmt::format("  {} {}", name, record::Show(value));
+        text += fmt::format("  {} {}", Cut(name, 200), record::Show(value));
       fmt::print("epoch {} ended at step {}{}\n", e.epoch + 1, e.step, text);
     }
   }
@@ -85,7 +86,7 @@ class Printer {
   static void PrintText(int64_t step, const Values& values) {
     std::string line = fmt::format("step {:<8}", step);
     for (const auto& [name, value] : values)
-      line += fmt::format("  {} {}", name, record::Show(value));
+      line += fmt::format("  {} {}", Cut(name, 200), record::Show(value));
     fmt::print("{}\n", line);
   }
   static void PrintJson(int64_t step, int attempt, const Values& values) {
@@ -123,18 +124,18 @@ void Run(const Options& options) {
 
 }  // namespace
 
-void AddLogCommand(CLI::App& app, Context&) {
+void AddLogCommand(Command app, Context&) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("log", "what a run recorded, step by step");
-  command->add_option("run", options->run, "id, beginning of one, name, @ (newest), @~1");
-  command->add_option("--store", options->store, "folder of the store");
-  command->add_option("--name", options->names, "only these curves")->allow_extra_args(false);
-  command->add_flag("--follow,-f", options->follow, "go on until the run ends");
-  command->add_option("--tail,-n", options->tail, "only the last N steps");
-  command->add_flag("--all", options->all, "also what a resumed attempt superseded");
-  command->add_flag("--json", options->as_json, "one JSON object a step");
-  command->footer("Example: exp log @ --follow --name loss");
-  command->callback([options] { Run(*options); });
+  Command command = app.AddCommand("log", "what a run recorded, step by step");
+  command.AddOption("run", options->run, "id, beginning of one, name, @ (newest), @~1");
+  command.AddOption("--store", options->store, "folder of the store");
+  command.AddOption("--name", options->names, "only these curves").OneEachTime();
+  command.AddFlag("--follow,-f", options->follow, "go on until the run ends");
+  command.AddOption("--tail,-n", options->tail, "only the last N steps");
+  command.AddFlag("--all", options->all, "also what a resumed attempt superseded");
+  command.AddFlag("--json", options->as_json, "one JSON object a step");
+  command.Footer("Example: exp log @ --follow --name loss");
+  command.Callback([options] { Run(*options); });
 }
 
 }  // namespace xp::cli

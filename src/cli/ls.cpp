@@ -82,6 +82,8 @@ void Run(Options options) {
     fmt::print("{}\n", list.dump(2, ' ', false, json::error_handler_t::replace));
   } else if (runs.empty()) {
     fmt::print("no runs{}\n", options.list.where.empty() ? "" : " match");
+    for (const std::string& name : record::NamesThatNoRunHas(store, options.list.where))
+      fmt::print("no run has `{}`\n", name);
   } else {
     PrintRuns(runs, options);
   }
@@ -89,22 +91,22 @@ void Run(Options options) {
 
 }  // namespace
 
-void AddLsCommand(CLI::App& app, Context&) {
+void AddLsCommand(Command app, Context&) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("ls", "list runs, newest first");
-  command->add_option("--store", options->store, "folder of the store");
-  command->add_option("--where", options->list.where, "only runs for which this holds");
-  command->add_option("--sort", options->list.sort,
-                      "a config key, metric.NAME, loss.NAME, created, ...");
-  command->add_flag("--reverse,-r", options->list.reverse, "turn the order round");
-  command->add_option("--limit,-n", options->list.limit, "at most so many");
-  command->add_option("--columns", options->columns, "names to show, separated by commas")
-      ->delimiter(',');
-  command->add_flag("--json", options->as_json, "for programs; docs/record.md lists the keys");
-  command->footer(
+  Command command = app.AddCommand("ls", "list runs, newest first");
+  command.AddOption("--store", options->store, "folder of the store");
+  command.AddOption("--where", options->list.where, "only runs for which this holds");
+  command.AddOption("--sort", options->list.sort,
+                    "a config key, metric.NAME, loss.NAME, created, ...");
+  command.AddFlag("--reverse,-r", options->list.reverse, "turn the order round");
+  command.AddOption("--limit,-n", options->list.limit, "at most so many");
+  command.AddOption("--columns", options->columns, "names to show, separated by commas")
+      .SplitAt(',');
+  command.AddFlag("--json", options->as_json, "for programs; docs/record.md lists the keys");
+  command.Footer(
       "Example: exp ls --where 'optimizer.lr > 0.01 and metric.bbox_mAP > 0.3' "
       "--sort metric.bbox_mAP -r");
-  command->callback([options] { Run(*options); });
+  command.Callback([options] { Run(*options); });
 }
 
 }  // namespace xp::cli

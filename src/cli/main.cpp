@@ -5,7 +5,7 @@
 namespace xp::cli {
 namespace {
 
-void AddCommands(CLI::App& app, Context& context) {
+void AddCommands(Command app, Context& context) {
   AddAuditCommand(app, context);
   AddBenchCommand(app, context);
   AddCheckCommand(app, context);

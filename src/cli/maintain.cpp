@@ -65,35 +65,34 @@ void Verify(const Options& options, Context& context) {
 
 }  // namespace
 
-void AddRmCommand(CLI::App& app, Context&) {
+void AddRmCommand(Command app, Context&) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("rm", "remove runs from the store");
-  command->add_option("runs", options->runs, "ids, names, @")->required();
-  command->add_option("--store", options->store, "folder of the store");
-  command->add_flag("--json", options->as_json, "for programs");
-  command->footer("Example: exp rm @ && exp gc");
-  command->callback([options] { Remove(*options); });
+  Command command = app.AddCommand("rm", "remove runs from the store");
+  command.AddOption("runs", options->runs, "ids, names, @").Required();
+  command.AddOption("--store", options->store, "folder of the store");
+  command.AddFlag("--json", options->as_json, "for programs");
+  command.Footer("Example: exp rm @ && exp gc");
+  command.Callback([options] { Remove(*options); });
 }
 
-void AddGcCommand(CLI::App& app, Context&) {
+void AddGcCommand(Command app, Context&) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("gc", "give back the space of what no run needs");
-  command->add_option("--store", options->store, "folder of the store");
-  command->add_flag("--dry-run", options->dry_run, "only say what would go");
-  command->add_flag("--json", options->as_json, "for programs");
-  command->footer("Example: exp gc --dry-run");
-  command->callback([options] { Collect(*options); });
+  Command command = app.AddCommand("gc", "give back the space of what no run needs");
+  command.AddOption("--store", options->store, "folder of the store");
+  command.AddFlag("--dry-run", options->dry_run, "only say what would go");
+  command.AddFlag("--json", options->as_json, "for programs");
+  command.Footer("Example: exp gc --dry-run");
+  command.Callback([options] { Collect(*options); });
 }
 
-void AddVerifyCommand(CLI::App& app, Context& context) {
+void AddVerifyCommand(Command app, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("verify", "check the store: tables, and every object's hash");
-  command->add_option("--store", options->store, "folder of the store");
-  command->add_flag("--checkpoints", options->checkpoints, "also the files that checkpoints name");
-  command->add_flag("--json", options->as_json, "for programs");
-  command->footer("Example: exp verify --checkpoints");
-  command->callback([options, &context] { Verify(*options, context); });
+  Command command = app.AddCommand("verify", "check the store: tables, and every object's hash");
+  command.AddOption("--store", options->store, "folder of the store");
+  command.AddFlag("--checkpoints", options->checkpoints, "also the files that checkpoints name");
+  command.AddFlag("--json", options->as_json, "for programs");
+  command.Footer("Example: exp verify --checkpoints");
+  command.Callback([options, &context] { Verify(*options, context); });
 }
 
 }  // namespace xp::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -33,7 +34,7 @@ void Flatten(const std::string& name, const json& value,
              std::vector<std::pair<std::string, record::Value>>& out) {
   if (value.is_object()) {
     for (const auto& [key, child] : value.items())
-      Flatten(name.empty() ? key : name + "/" + key, child, out);
+      Flatten(name.empty() ? key : fmt::format("{}/{}", name, key), child, out);
   } else if (!value.is_null()) {
     out.emplace_back(name, record::FromJson(value));
   }
@@ -52,35 +53,74 @@ std::string TextOf(const json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+// A number or a word for one: what stands for it in JSON, and its length; 0: neither. NaN and
+// infinities are taken as Python, C and awk write them; beyond a double is an infinity.
+std::pair<std::string, size_t> NumberAt(const std::string& line, size_t at) {
+  static constexpr std::pair<std::string_view, const char*> kWords[] = {
+      {"-Infinity", "\"-Infinity\""},
+      {"Infinity", "\"Infinity\""},
+      {"NaN", "\"NaN\""},
+      {"-NaN", "\"NaN\""},
+      {"-inf", "\"-Infinity\""},
+      {"inf", "\"Infinity\""},
+      {"-nan", "\"NaN\""},
+      {"nan", "\"NaN\""}};
+  char c = line[at];
+  if (c == '-' || c == 'I' || c == 'N' || c == 'i' || c == 'n') {
+    for (const auto& [word, quoted] : kWords) {
+      if (line.compare(at, word.size(), word) == 0) return {quoted, word.size()};
+    }
+  }
+  if (c != '-' && (c < '0' || c > '9')) return {"", 0};
+  size_t end = std::min(line.find_first_not_of("+-.0123456789eE", at), line.size());
+  std::string number = line.substr(at, end - at);
+  bool large = number.size() > 300 || number.find_first_of("eE") != std::string::npos;
+  char* rest = nullptr;
+  if (large && std::isinf(std::strtod(number.c_str(), &rest)) && *rest == '\0')
+    return {c == '-' ? "\"-Infinity\"" : "\"Infinity\"", number.size()};
+  return {number, number.size()};
+}
+
+size_t EscapeLength(const std::string& line, size_t at) {
+  size_t n = at + 1 < line.size() && line[at + 1] == 'u' ? 6 : 2;
+  return std::min(n, line.size() - at);
+}
+
+// Half of a pair, as Python writes bytes of a name that aren't UTF-8.
+bool LoneSurrogate(const std::string& line, size_t at) {
+  auto unit = [&](size_t i) {
+    bool escape = i + 6 <= line.size() && line[i] == '\\' && line[i + 1] == 'u';
+    return escape ? std::strtol(line.substr(i + 2, 4).c_str(), nullptr, 16) : 0;
+  };
+  auto high = [](long u) { return u >= 0xD800 && u < 0xDC00; };
+  auto low = [](long u) { return u >= 0xDC00 && u < 0xE000; };
+  long u = unit(at);
+  if (high(u)) return !low(unit(at + 6));
+  return low(u) && !(at >= 6 && high(unit(at - 6)));
+}
+
 }  // namespace
 
 std::string QuoteSpecialNumbers(const std::string& line) {
   std::string out;
   bool in_string = false;
   for (size_t i = 0; i < line.size();) {
-    char c = line[i];
     if (in_string) {
-      size_t n = c == '\\' && i + 1 < line.size() ? 2 : 1;
-      if (c == '"') in_string = false;
-      out.append(line, i, n);
+      size_t n = line[i] == '\\' ? EscapeLength(line, i) : 1;
+      if (line[i] == '"') in_string = false;
+      bool lone = n == 6 && LoneSurrogate(line, i);
+      lone ? out += "\\ufffd" : out.append(line, i, n);
       i += n;
       continue;
     }
-    size_t n = 0;
-    for (const char* word : {"-Infinity", "Infinity", "NaN"}) {
-      if (line.compare(i, std::string_view(word).size(), word) == 0) {
-        n = std::string_view(word).size();
-        break;
-      }
-    }
+    auto [number, n] = NumberAt(line, i);
     if (n > 0) {
-      out += '"' + line.substr(i, n) + '"';
+      out += number;
       i += n;
       continue;
     }
-    in_string = c == '"';
-    out += c;
-    ++i;
+    in_string = line[i] == '"';
+    out += line[i++];
   }
   return out;
 }
@@ -149,7 +189,7 @@ void MetricsFile::Line(const std::string& line) {
   if (record::JsonDepth(line) > record::kDeepestJson) return Bad("nested too deeply");
   if (!MemoryFor(line.size()))
     return Bad(fmt::format("no memory to read a line of {} bytes", line.size()));
-  json object = json::parse(QuoteSpecialNumbers(line), nullptr, false);
+  json object = json::parse(QuoteSpecialNumbers(record::ValidUtf8(line)), nullptr, false);
   if (!object.is_object()) return Bad(fmt::format("not a JSON object ({} bytes)", line.size()));
   bool has_epoch = object.contains("epoch"), has_step = object.contains("step");
   if (has_epoch)

@@ -43,8 +43,9 @@ class MetricsFile {
   std::map<std::string, bool> recorded_;
 };
 
-// JSON as Python writes it: NaN, Infinity and -Infinity outside of strings become the texts that
-// record::FromJson reads. Other text is left as it is.
+// JSON as programs write it: NaN and infinities outside of strings (also nan, inf, 1e999) become
+// the texts that record::FromJson reads, half a surrogate pair becomes U+FFFD. Other text is left
+// as it is.
 std::string QuoteSpecialNumbers(const std::string& line);
 
 }  // namespace xp::cli

@@ -2,15 +2,15 @@
 
 namespace xp::cli {
 
-void AddModelFlags(CLI::App& command, ModelRequest& request) {
-  command.add_option("--config", request.config, "a config, instead of the recorded one");
-  command.add_option("--set", request.set, "change the config, K=V")
-      ->allow_extra_args(false)
-      ->type_name("K=V");
-  command.add_option("--checkpoint", request.which, "which of a run's")
-      ->check(CLI::IsMember({"last", "best"}))
-      ->capture_default_str();
-  command.add_option("--store", request.store, "folder of the store");
+void AddModelFlags(Command command, ModelRequest& request) {
+  command.AddOption("--config", request.config, "a config, instead of the recorded one");
+  command.AddOption("--set", request.set, "change the config, K=V")
+      .OneEachTime()
+      .Placeholder("K=V");
+  command.AddOption("--checkpoint", request.which, "which of a run's")
+      .OneOf({"last", "best"})
+      .ShowDefault();
+  command.AddOption("--store", request.store, "folder of the store");
 }
 
 }  // namespace xp::cli

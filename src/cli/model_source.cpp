@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
 #include "exp/config/canonical.h"
@@ -59,20 +61,29 @@ void FromRun(const record::Run& run, ModelSource& source) {
   source.folder = run.cwd;
 }
 
-// The run that the checkpoint's metadata name, where a store knows it.
-void FromCheckpoint(const ModelRequest& request, ModelSource& source) {
+// The run that the checkpoint's metadata name, where a store knows it; what is said about it else.
+std::string FindWriter(const ModelRequest& request, ModelSource& source,
+                       std::optional<record::Run>* found) {
   auto file = train::OpenTensorFile(source.weights);
   auto run = file->metadata().find("exp.run");
-  if (run != file->metadata().end()) {
-    try {
-      record::Store store = record::OpenFoundStore(request.store);
-      return FromRun(record::LoadRun(store, record::ResolveRun(store, run->second)), source);
-    } catch (const Error&) {  // said below
-    }
+  if (run == file->metadata().end()) return "the file doesn't say which run wrote it";
+  try {
+    record::Store store = record::OpenFoundStore(request.store);
+    *found = record::LoadRun(store, record::ResolveRun(store, run->second));
+    source.run_id = (*found)->id;
+    source.store = fs::absolute(store.folder());
+    return "";
+  } catch (const Error&) {
+    return "no store here knows run " + run->second + ", which wrote it";
   }
-  throw UsageError({.what = run == file->metadata().end()
-                                ? "the file doesn't say which run wrote it"
-                                : "no store here knows run " + run->second + ", which wrote it",
+}
+
+void FromCheckpoint(const ModelRequest& request, ModelSource& source) {
+  std::optional<record::Run> run;
+  std::string problem = FindWriter(request, source, &run);
+  if (!request.config.empty()) return;  // then the run is only where the result is recorded
+  if (run) return FromRun(*run, source);
+  throw UsageError({.what = problem,
                     .where = source.weights.string(),
                     .expected = "a config for these weights",
                     .next = "give one with --config"});
@@ -86,13 +97,14 @@ ModelSource FindModel(const ModelRequest& request) {
   bool file = fs::is_regular_file(request.target, error);
   if (file) {
     source.weights = fs::absolute(request.target);
-    if (request.config.empty()) FromCheckpoint(request, source);
+    FromCheckpoint(request, source);
   } else {
     record::Store store = record::OpenFoundStore(request.store);
     record::Run run = record::LoadRun(store, record::ResolveRun(store, request.target));
     source.weights = fs::absolute(CheckpointOf(run, request.which));
     if (request.config.empty()) FromRun(run, source);
     source.run_id = run.id;
+    source.store = fs::absolute(store.folder());
   }
   if (!request.config.empty()) {
     source.config = config::Load(request.config, request.set).root;

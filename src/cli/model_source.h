@@ -21,6 +21,7 @@ struct ModelSource {
   config::Node config;
   std::filesystem::path weights;  // absolute
   std::string run_id;             // empty: not known
+  std::filesystem::path store;    // absolute: where that run is recorded; empty: nowhere known
   std::filesystem::path folder;   // what the config's paths are relative to; empty: this one
 };
 

@@ -73,7 +73,7 @@ std::shared_ptr<data::CocoDataset> MakeDataset(const std::vector<fs::path>& file
   dataset->path = "the command line";
   dataset->categories = categories;
   for (const fs::path& file : files) {
-    std::string bytes = ReadFile(file);
+    std::string bytes = data::ReadImageFile(file.string());
     data::ImageInfo info = data::ReadImageInfo(
         {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, file.string());
     data::Size size = info.upright();
@@ -180,26 +180,25 @@ void Run(Options& o) {
 
 }  // namespace
 
-void AddPredictCommand(CLI::App& app, Context&) {
+void AddPredictCommand(Command app, Context&) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("predict", "show a model images and draw what it finds");
-  command->add_option("target", o->model.target, "RUN, or a .safetensors or .pth file")->required();
-  command->add_option("images", o->images, "image files, or folders of them")->required();
-  command->add_option("--out", o->out, "folder for drawn images and results.json (COCO's format)")
-      ->required();
-  command->add_option("--min-score", o->min_score, "of the boxes that are drawn")
-      ->capture_default_str();
-  command->add_flag("--no-draw", o->no_draw, "results.json only");
-  AddModelFlags(*command, o->model);
-  command->add_option("--part", o->inference.part, "whose resize the images get")
-      ->check(CLI::IsMember({"val", "test"}))
-      ->capture_default_str();
-  AddTtaFlags(*command, o->tta);
-  command->add_option("--device", o->inference.device, "auto, cpu, cuda or cuda:N");
-  command->footer(
+  Command command = app.AddCommand("predict", "show a model images and draw what it finds");
+  command.AddOption("target", o->model.target, "RUN, or a .safetensors or .pth file").Required();
+  command.AddOption("images", o->images, "image files, or folders of them").Required();
+  command.AddOption("--out", o->out, "folder for drawn images and results.json (COCO's format)")
+      .Required();
+  command.AddOption("--min-score", o->min_score, "of the boxes that are drawn").ShowDefault();
+  command.AddFlag("--no-draw", o->no_draw, "results.json only");
+  AddModelFlags(command, o->model);
+  command.AddOption("--part", o->inference.part, "whose resize the images get")
+      .OneOf({"val", "test"})
+      .ShowDefault();
+  AddTtaFlags(command, o->tta);
+  command.AddOption("--device", o->inference.device, "auto, cpu, cuda or cuda:N");
+  command.Footer(
       "Example: exp predict @ image.jpg more_images/ --out predicted\n"
       "         exp predict epoch_12.safetensors image.jpg --config my.yaml --out predicted");
-  command->callback([o] { Run(*o); });
+  command.Callback([o] { Run(*o); });
 }
 
 }  // namespace xp::cli

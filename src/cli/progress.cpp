@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "exp/base/printable.h"
+
 namespace xp::cli {
 
 std::string DurationText(double seconds) {
@@ -39,6 +41,13 @@ void Progress::OnStart(const train::StartEvent& e) {
       "training on {}: {} images, {} for validation, {:.1f} M parameters, {:.2f} GiB planned",
       e.device, e.train_images, e.val_images, static_cast<double>(e.parameters) / 1e6,
       static_cast<double>(e.planned_bytes) / (1u << 30)));
+  double ready = 0;
+  std::string phases;
+  for (const auto& [name, seconds] : e.phases) {
+    ready += seconds;
+    phases += fmt::format("{}{} {:.1f}", phases.empty() ? "" : ", ", name, seconds);
+  }
+  if (ready >= 1) Line(fmt::format("ready after {:.1f} s ({})", ready, phases));
   if (e.start_step > 0)
     Line(fmt::format("going on at epoch {}, step {}", e.start_epoch + 1, e.start_step));
 }
@@ -108,7 +117,7 @@ void Progress::OnCheckpoint(const train::CheckpointEvent& e) {
 }
 
 void Progress::OnWarning(const train::WarningEvent& e) {
-  Line(fmt::format("warning [{}]: {}", e.code, e.message));
+  Line(fmt::format("warning [{}]: {}", e.code, Printable(e.message, true)));
 }
 
 void Progress::OnEnd(const train::EndEvent& e) {

@@ -44,15 +44,15 @@ void Run(const Options& options) {
 
 }  // namespace
 
-void AddQueryCommand(CLI::App& app, Context&) {
+void AddQueryCommand(Command app, Context&) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("query", "run a SELECT over the store (schema/README.md)");
-  command->add_option("sql", options->sql, "the statement; it can't change anything")->required();
-  command->add_option("--store", options->store, "folder of the store");
-  command->add_flag("--json", options->as_json, "one object a row");
-  command->footer(
+  Command command = app.AddCommand("query", "run a SELECT over the store (schema/README.md)");
+  command.AddOption("sql", options->sql, "the statement; it can't change anything").Required();
+  command.AddOption("--store", options->store, "folder of the store");
+  command.AddFlag("--json", options->as_json, "one object a row");
+  command.Footer(
       "Example: exp query \"SELECT name, run_state(seq) FROM run ORDER BY seq DESC LIMIT 5\"");
-  command->callback([options] { Run(*options); });
+  command.Callback([options] { Run(*options); });
 }
 
 }  // namespace xp::cli

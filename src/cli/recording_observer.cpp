@@ -21,6 +21,7 @@ void RecordingObserver::OnStart(const train::StartEvent& e) {
                           {"parameters", e.parameters},
                           {"planned_bytes", e.planned_bytes},
                           {"device", e.device}};
+  for (const auto& [name, seconds] : e.phases) start["phases"][name] = seconds;
   if (!e.plans.empty()) start["plans"] = e.plans;
   writer_.Start(start.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), e.device);
 }

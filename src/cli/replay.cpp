@@ -59,16 +59,16 @@ void Run(const Options& o, Context& context) {
 
 }  // namespace
 
-void AddReplayCommand(CLI::App& app, Context& context) {
+void AddReplayCommand(Command app, Context& context) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "replay", "run a step again whose loss, gradients or weights weren't finite");
-  command->add_option("run", o->run, "id, beginning of one, name, @ (newest), @~1")->required();
-  command->add_option("step", o->step, "the step's number, as the report says")->required();
-  command->add_option("--device", o->device, "instead of the recorded one");
-  command->add_option("--store", o->store, "folder of the store");
-  command->footer("Exit code: 0 the same bits as in the run, 3 others.\nExample: exp replay @ 117");
-  command->callback([o, &context] { Run(*o, context); });
+  Command command =
+      app.AddCommand("replay", "run a step again whose loss, gradients or weights weren't finite");
+  command.AddOption("run", o->run, "id, beginning of one, name, @ (newest), @~1").Required();
+  command.AddOption("step", o->step, "the step's number, as the report says").Required();
+  command.AddOption("--device", o->device, "instead of the recorded one");
+  command.AddOption("--store", o->store, "folder of the store");
+  command.Footer("Exit code: 0 the same bits as in the run, 3 others.\nExample: exp replay @ 117");
+  command.Callback([o, &context] { Run(*o, context); });
 }
 
 }  // namespace xp::cli

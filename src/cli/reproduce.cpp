@@ -164,23 +164,19 @@ void Run(const Options& options, Context& context) {
 
 }  // namespace
 
-void AddReproduceCommand(CLI::App& app, Context& context) {
+void AddReproduceCommand(Command app, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("reproduce", "run a recorded run again and compare bit for bit");
-  command->add_option("run", options->run, "id, beginning of one, name, @ (newest), @~1")
-      ->required();
-  command->add_option("--epochs", options->epochs, "only the first N epochs")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--device", options->device, "instead of the recorded one");
-  command->add_option("--work-dir", options->work_dir, "folder for the new run's checkpoints");
-  command->add_option("--store", options->store, "folder of the store");
-  command->add_flag("--json", options->as_json,
-                    "the verdict as JSON; docs/record.md lists the keys");
-  command->footer(
+  Command command = app.AddCommand("reproduce", "run a recorded run again and compare bit for bit");
+  command.AddOption("run", options->run, "id, beginning of one, name, @ (newest), @~1").Required();
+  command.AddOption("--epochs", options->epochs, "only the first N epochs").Positive();
+  command.AddOption("--device", options->device, "instead of the recorded one");
+  command.AddOption("--work-dir", options->work_dir, "folder for the new run's checkpoints");
+  command.AddOption("--store", options->store, "folder of the store");
+  command.AddFlag("--json", options->as_json, "the verdict as JSON; docs/record.md lists the keys");
+  command.Footer(
       "Exit code: 0 the same, 3 diverged, 1 it could not be run.\n"
       "Example: exp reproduce @ --epochs 1");
-  command->callback([options, &context] { Run(*options, context); });
+  command.Callback([options, &context] { Run(*options, context); });
 }
 
 }  // namespace xp::cli

@@ -184,23 +184,23 @@ void SetUpResume(const ResumeRequest& request, Launch& launch) {
   Continue(run, changes, Newest(run), launch);
 }
 
-void AddResumeCommand(CLI::App& app, Context& context) {
+void AddResumeCommand(Command app, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.AddCommand(
       "resume", "go on with a run that ended early, from its record and newest checkpoint");
-  command->add_option("run", options->run, "id, beginning of one, name, @ (newest), or its folder")
-      ->required();
-  command->add_option("--set", options->set, "change the config: needs --accept-changes")
-      ->allow_extra_args(false)
-      ->type_name("K=V");
-  command->add_flag("--accept-changes", options->accept_changes,
-                    "with another config: begin a new run at the old one's checkpoint");
-  command->add_option("--device", options->device, "instead of the recorded one");
-  command->add_option("--store", options->store, "folder of the store");
-  command->footer(
+  command.AddOption("run", options->run, "id, beginning of one, name, @ (newest), or its folder")
+      .Required();
+  command.AddOption("--set", options->set, "change the config: needs --accept-changes")
+      .OneEachTime()
+      .Placeholder("K=V");
+  command.AddFlag("--accept-changes", options->accept_changes,
+                  "with another config: begin a new run at the old one's checkpoint");
+  command.AddOption("--device", options->device, "instead of the recorded one");
+  command.AddOption("--store", options->store, "folder of the store");
+  command.Footer(
       "Example: exp resume @\n"
       "         exp resume first --set runner.max_epochs=24 --accept-changes");
-  command->callback([options, &context] { Run(*options, context); });
+  command.Callback([options, &context] { Run(*options, context); });
 }
 
 }  // namespace xp::cli

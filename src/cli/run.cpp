@@ -100,35 +100,33 @@ void Run(const Options& options, Context& context) {
 
 }  // namespace
 
-void AddRunCommand(CLI::App& app, Context& context) {
+void AddRunCommand(Command app, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("run", "train by a config and record everything");
-  command->add_option("config", options->config, "the config: .yaml, .json, .toml or .py")
-      ->required();
-  command->add_option("command", options->command,
-                      "behind --: another program that trains; {config}, "
-                      "{work_dir}, {seed}, {run} and {resume} are replaced");
-  command->add_option("--set", options->set, "KEY=VALUE changes, +KEY=VALUE adds, ~KEY deletes")
-      ->allow_extra_args(false)
-      ->type_name("K=V");
-  command->add_option("--device", options->device, "auto, cpu, cuda or cuda:N");
-  command->add_option("--seed", options->seed, "instead of the config's");
-  command->add_option("--work-dir", options->work_dir, "folder for checkpoints and logs");
-  command->add_option("--name", options->name,
-                      "what to call the run; default: the config's file name");
-  command->add_option("--tag", options->tags, "a label; may be given more than once")
-      ->allow_extra_args(false);
-  command->add_option(
+  Command command = app.AddCommand("run", "train by a config and record everything");
+  command.AddOption("config", options->config, "the config: .yaml, .json, .toml or .py").Required();
+  command.AddOption("command", options->command,
+                    "behind --: another program that trains; {config}, "
+                    "{work_dir}, {seed}, {run} and {resume} are replaced");
+  command.AddOption("--set", options->set, "KEY=VALUE changes, +KEY=VALUE adds, ~KEY deletes")
+      .OneEachTime()
+      .Placeholder("K=V");
+  command.AddOption("--device", options->device, "auto, cpu, cuda or cuda:N");
+  command.AddOption("--seed", options->seed, "instead of the config's");
+  command.AddOption("--work-dir", options->work_dir, "folder for checkpoints and logs");
+  command.AddOption("--name", options->name,
+                    "what to call the run; default: the config's file name");
+  command.AddOption("--tag", options->tags, "a label; may be given more than once").OneEachTime();
+  command.AddOption(
       "--resume", options->resume,
       "go on with this run (also its folder), or `auto`: the newest that ended early");
-  command->add_flag("--accept-changes", options->accept_changes,
-                    "resume with another config: a new run begins at the old one's checkpoint");
-  command->add_option("--store", options->store, "folder of the store");
-  command->add_flag("--dry-run", options->dry_run, "check everything, run nothing, record nothing");
-  command->footer(
+  command.AddFlag("--accept-changes", options->accept_changes,
+                  "resume with another config: a new run begins at the old one's checkpoint");
+  command.AddOption("--store", options->store, "folder of the store");
+  command.AddFlag("--dry-run", options->dry_run, "check everything, run nothing, record nothing");
+  command.Footer(
       "Example: exp run configs/quickstart.yaml --set optimizer.lr=0.01 --name first\n"
       "         exp run my.yaml -- python train.py {config} --work-dir {work_dir}");
-  command->callback([options, &context] { Run(*options, context); });
+  command.Callback([options, &context] { Run(*options, context); });
 }
 
 }  // namespace xp::cli

@@ -8,6 +8,7 @@
 #include "exp/record/machine.h"
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
+#include "src/cli/eval_record.h"
 #include "src/cli/run_json.h"
 #include "src/cli/table.h"
 
@@ -22,7 +23,7 @@ struct Options {
 };
 
 void Field(const char* name, const std::string& value) {
-  if (!value.empty()) fmt::print("{:<12} {}\n", name, value);
+  if (!value.empty()) fmt::print("{:<12} {}\n", name, Cut(value, 4000));
 }
 
 std::string Joined(const std::vector<std::string>& words) {
@@ -93,12 +94,19 @@ void PrintDoctor(const record::Store& store, const record::Run& r) {
                               record::ShowTime(report->created_ns), report->level));
 }
 
+void PrintEvaluations(const record::Store& store, const record::Run& r) {
+  std::vector<record::Evaluation> all = record::ListEvaluations(store, r.seq);
+  size_t first = all.size() > 10 ? all.size() - 10 : 0;
+  for (size_t i = first; i < all.size(); ++i) Field("evaluated", EvaluationLine(all[i]));
+}
+
 void PrintJson(const record::Store& store, const record::Run& r) {
   json out = RunToJson(r);
   if (std::optional<record::DoctorReport> report = record::FindDoctorReport(store, r)) {
     out["doctor"] = {
         {"id", report->id}, {"level", report->level}, {"created_ns", report->created_ns}};
   }
+  out["evaluations"] = EvaluationsJson(record::ListEvaluations(store, r.seq));
   fmt::print("{}\n", DumpJson(out));
 }
 
@@ -128,7 +136,7 @@ void PrintRest(const record::Run& r) {
   }
   size_t first = r.warnings.size() > 10 ? r.warnings.size() - 10 : 0;
   for (size_t i = first; i < r.warnings.size(); ++i) {
-    Field("warning", fmt::format("[{}] {}", r.warnings[i].code, r.warnings[i].message));
+    Field("warning", Cut(fmt::format("[{}] {}", r.warnings[i].code, r.warnings[i].message), 400));
   }
   json verdict = json::parse(r.verdict_json, nullptr, false);
   if (verdict.is_object()) Field("verdict", verdict.value("summary", ""));
@@ -178,7 +186,7 @@ void PrintPlots(const record::Store& store, const record::Run& r) {
       values.push_back(record::AsDouble(p.value));
     }
     if (values.size() < 2) continue;
-    fmt::print("\n{} by step\n{}", name, Plot(values, 60, 6));
+    fmt::print("\n{} by step\n{}", Cut(name, 60), Plot(values, 60, 6));
     break;
   }
   for (const char* name : {"bbox_mAP", "mAP", "top1", "accuracy_top-1", "accuracy"}) {
@@ -189,7 +197,7 @@ void PrintPlots(const record::Store& store, const record::Run& r) {
       }
     }
     if (values.size() < 2) continue;
-    fmt::print("\n{} by epoch\n{}", name, Plot(values, 60, 4));
+    fmt::print("\n{} by epoch\n{}", Cut(name, 60), Plot(values, 60, 4));
     break;
   }
 }
@@ -225,6 +233,7 @@ void Run(const Options& options) {
   PrintCode(r);
   PrintDoctor(store, r);
   PrintRest(r);
+  PrintEvaluations(store, r);
   PrintEpochs(r);
   PrintCheckpoints(r);
   PrintPlots(store, r);
@@ -232,18 +241,18 @@ void Run(const Options& options) {
 
 }  // namespace
 
-void AddShowCommand(CLI::App& app, Context&) {
+void AddShowCommand(Command app, Context&) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("show", "everything about one run");
-  command->add_option("run", options->run, "id, beginning of one, name, @ (newest), @~1");
-  command->add_option("--store", options->store, "folder of the store");
-  command->add_flag("--json", options->as_json, "for programs; docs/record.md lists the keys");
-  command->add_flag("--config", options->config, "the resolved config, one value a line");
-  command->add_flag("--origins", options->origins, "with --config: where each value was set");
-  command->add_flag("--environment", options->environment, "the whole environment, as JSON");
-  command->add_flag("--code", options->code, "the whole state of the code, as JSON");
-  command->footer("Example: exp show @ --config --origins");
-  command->callback([options] { Run(*options); });
+  Command command = app.AddCommand("show", "everything about one run");
+  command.AddOption("run", options->run, "id, beginning of one, name, @ (newest), @~1");
+  command.AddOption("--store", options->store, "folder of the store");
+  command.AddFlag("--json", options->as_json, "for programs; docs/record.md lists the keys");
+  command.AddFlag("--config", options->config, "the resolved config, one value a line");
+  command.AddFlag("--origins", options->origins, "with --config: where each value was set");
+  command.AddFlag("--environment", options->environment, "the whole environment, as JSON");
+  command.AddFlag("--code", options->code, "the whole state of the code, as JSON");
+  command.Footer("Example: exp show @ --config --origins");
+  command.Callback([options] { Run(*options); });
 }
 
 }  // namespace xp::cli

@@ -15,8 +15,7 @@ bool Trains(int argc, char** argv) {
   if (argc < 2) return false;
   const std::string_view command = argv[1];
   return command == "run" || command == "reproduce" || command == "resume" || command == "replay" ||
-         command == "eval" || command == "predict" || command == "bench" ||
-         command == "doctor";
+         command == "eval" || command == "predict" || command == "bench" || command == "doctor";
 }
 
 }  // namespace

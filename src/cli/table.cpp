@@ -29,7 +29,11 @@ std::string Cut(const std::string& text, size_t limit) {
 void PrintTable(const std::vector<std::string>& header,
                 const std::vector<std::vector<std::string>>& rows, size_t limit) {
   std::vector<size_t> widths;
-  for (const std::string& h : header) widths.push_back(Width(h));
+  std::vector<std::string> heads;  // names of metrics, too
+  for (const std::string& h : header) {
+    heads.push_back(Cut(h, limit));
+    widths.push_back(Width(heads.back()));
+  }
   std::vector<std::vector<std::string>> cells;
   for (const auto& row : rows) {
     std::vector<std::string>& line = cells.emplace_back();
@@ -47,7 +51,7 @@ void PrintTable(const std::vector<std::string>& header,
     out.erase(out.find_last_not_of(' ') + 1);
     fmt::print("{}\n", out);
   };
-  print(header);
+  print(heads);
   for (const auto& line : cells) print(line);
 }
 

@@ -63,27 +63,26 @@ void Import(const Options& options) {
 
 }  // namespace
 
-void AddExportCommand(CLI::App& app, Context&) {
+void AddExportCommand(Command app, Context&) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("export", "runs as files: json (complete), csv, tensorboard, mlflow");
-  command->add_option("runs", options->runs, "ids, names, @")->required();
-  command->add_option("--format", options->format, "json, csv, tensorboard or mlflow")
-      ->check(CLI::IsMember({"json", "csv", "tensorboard", "mlflow"}));
-  command->add_option("--out", options->out,
-                      "file or folder; json without it goes to the terminal");
-  command->add_option("--store", options->store, "folder of the store");
-  command->footer("Example: exp export @ --format tensorboard --out /tmp/tb");
-  command->callback([options] { Export(*options); });
+  Command command =
+      app.AddCommand("export", "runs as files: json (complete), csv, tensorboard, mlflow");
+  command.AddOption("runs", options->runs, "ids, names, @").Required();
+  command.AddOption("--format", options->format, "json, csv, tensorboard or mlflow")
+      .OneOf({"json", "csv", "tensorboard", "mlflow"});
+  command.AddOption("--out", options->out, "file or folder; json without it goes to the terminal");
+  command.AddOption("--store", options->store, "folder of the store");
+  command.Footer("Example: exp export @ --format tensorboard --out /tmp/tb");
+  command.Callback([options] { Export(*options); });
 }
 
-void AddImportCommand(CLI::App& app, Context&) {
+void AddImportCommand(Command app, Context&) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("import", "add a run that `exp export` wrote as json");
-  command->add_option("file", options->file, "the file")->required();
-  command->add_option("--store", options->store, "folder of the store; made when absent");
-  command->footer("Example: exp import run.json");
-  command->callback([options] { Import(*options); });
+  Command command = app.AddCommand("import", "add a run that `exp export` wrote as json");
+  command.AddOption("file", options->file, "the file").Required();
+  command.AddOption("--store", options->store, "folder of the store; made when absent");
+  command.Footer("Example: exp import run.json");
+  command.Callback([options] { Import(*options); });
 }
 
 }  // namespace xp::cli

@@ -6,10 +6,10 @@
 
 namespace xp::cli {
 
-void AddTtaFlags(CLI::App& command, TtaFlags& flags) {
-  command.add_flag("--tta-flip", flags.flip, "each image as it is and mirrored");
-  command.add_option("--tta-scales", flags.scales, "each image at these sizes, LONGxSHORT,...")
-      ->delimiter(',');
+void AddTtaFlags(Command command, TtaFlags& flags) {
+  command.AddFlag("--tta-flip", flags.flip, "each image as it is and mirrored");
+  command.AddOption("--tta-scales", flags.scales, "each image at these sizes, LONGxSHORT,...")
+      .SplitAt(',');
 }
 
 train::TestTimeAugmentation ReadTta(const TtaFlags& flags) {

@@ -1,11 +1,10 @@
 // --tta-flip and --tta-scales of `exp eval` and `exp predict`.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
-
 #include "exp/train/inference.h"
+#include "src/cli/arguments.h"
 
 namespace xp::cli {
 
@@ -14,7 +13,7 @@ struct TtaFlags {
   std::vector<std::string> scales;  // "1333x800"
 };
 
-void AddTtaFlags(CLI::App& command, TtaFlags& flags);
+void AddTtaFlags(Command command, TtaFlags& flags);
 // Throws UsageError for a scale that is none.
 train::TestTimeAugmentation ReadTta(const TtaFlags& flags);
 

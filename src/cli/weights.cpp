@@ -154,52 +154,52 @@ void Convert(const ConvertOptions& options) {
   fmt::print("{}: {} tensors, {}\n", options.out, views.size(), hash.Hex());
 }
 
-void AddShow(CLI::App& weights) {
+void AddShow(Command weights) {
   auto options = std::make_shared<ShowOptions>();
-  CLI::App* command = weights.add_subcommand("show", "list the tensors and the metadata of a file");
-  command->add_option("file", options->file, ".safetensors or .pth")->required();
-  command->add_option("--filter", options->filter, "only names that match, * and ? allowed");
-  command->add_flag("--json", options->json, "as JSON: path, format, naming, metadata, tensors");
-  command->callback([options] { Show(*options); });
-  command->footer(
+  Command command = weights.AddCommand("show", "list the tensors and the metadata of a file");
+  command.AddOption("file", options->file, ".safetensors or .pth").Required();
+  command.AddOption("--filter", options->filter, "only names that match, * and ? allowed");
+  command.AddFlag("--json", options->json, "as JSON: path, format, naming, metadata, tensors");
+  command.Callback([options] { Show(*options); });
+  command.Footer(
       "Example:\n  exp weights show work_dirs/bccd/epoch_12.safetensors --filter 'rpn.*'");
 }
 
-void AddConvert(CLI::App& weights) {
+void AddConvert(Command weights) {
   auto options = std::make_shared<ConvertOptions>();
-  CLI::App* command =
-      weights.add_subcommand("convert", "write weights as safetensors, under other names");
-  command->add_option("in", options->in, ".safetensors or .pth (read without executing anything)")
-      ->required();
-  command->add_option("out", options->out, "the .safetensors file to write")->required();
-  command->add_option("--from", options->from, "how IN names its weights (default: found out)")
-      ->check(CLI::IsMember({"auto", "torchvision", "mmdetection", "timm"}));
-  command->add_option("--to", options->to, "how OUT names them")
-      ->check(CLI::IsMember({"torchvision", "mmdetection", "timm"}))
-      ->capture_default_str();
-  command->add_option("--background", options->background, "where OUT's box head has background")
-      ->check(CLI::IsMember({"first", "last"}))
-      ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "element type of OUT's floats")
-      ->check(CLI::IsMember({"same", "fp32", "fp16", "bf16"}))
-      ->capture_default_str();
-  command->add_flag("--backbone", options->backbone,
-                    "a classifier's weights, as a detector's backbone");
-  command->add_flag("--ema", options->ema,
-                    "a checkpoint's averaged weights instead of the last ones");
-  command->callback([options] { Convert(*options); });
-  command->footer(
+  Command command =
+      weights.AddCommand("convert", "write weights as safetensors, under other names");
+  command.AddOption("in", options->in, ".safetensors or .pth (read without executing anything)")
+      .Required();
+  command.AddOption("out", options->out, "the .safetensors file to write").Required();
+  command.AddOption("--from", options->from, "how IN names its weights (default: found out)")
+      .OneOf({"auto", "torchvision", "mmdetection", "timm"});
+  command.AddOption("--to", options->to, "how OUT names them")
+      .OneOf({"torchvision", "mmdetection", "timm"})
+      .ShowDefault();
+  command.AddOption("--background", options->background, "where OUT's box head has background")
+      .OneOf({"first", "last"})
+      .ShowDefault();
+  command.AddOption("--dtype", options->dtype, "element type of OUT's floats")
+      .OneOf({"same", "fp32", "fp16", "bf16"})
+      .ShowDefault();
+  command.AddFlag("--backbone", options->backbone,
+                  "a classifier's weights, as a detector's backbone");
+  command.AddFlag("--ema", options->ema,
+                  "a checkpoint's averaged weights instead of the last ones");
+  command.Callback([options] { Convert(*options); });
+  command.Footer(
       "Example:\n  exp weights convert faster_rcnn_r50_fpn_1x_coco.pth weights.safetensors\n"
       "  exp weights convert resnet50-0676ba61.pth r50.safetensors --backbone");
 }
 
 }  // namespace
 
-void AddWeightsCommand(CLI::App& app, Context&) {
-  CLI::App* weights = app.add_subcommand("weights", "look into files of weights, and convert them");
-  weights->require_subcommand(1);
-  AddShow(*weights);
-  AddConvert(*weights);
+void AddWeightsCommand(Command app, Context&) {
+  Command weights = app.AddCommand("weights", "look into files of weights, and convert them");
+  weights.RequireCommand();
+  AddShow(weights);
+  AddConvert(weights);
 }
 
 }  // namespace xp::cli

@@ -1,21 +1,6 @@
 #!/usr/bin/env bash
 # exp bench: a matrix, files, the store, comparisons, a peer that isn't there, mistakes.
-set -euo pipefail
-exp=$(realpath "$1")
-configs=$(realpath "$(dirname "$0")/../../configs")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-unset EXP_STORE
-fail() { echo "FAILED: $*" >&2; exit 1; }
-has() { grep -qF -- "$2" <<<"$1" || fail "expected \`$2\` in: $1"; }
-refused() {
-  local code=$1 text=$2 got=0
-  shift 2
-  "$@" >out 2>&1 || got=$?
-  [ "$got" = "$code" ] || fail "exit $got, not $code: $* -- $(cat out)"
-  has "$(cat out)" "$text"
-}
+source "$(dirname "$0")/helpers.sh" "$@"
 
 cat >tiny.yaml <<'END'
 models: [resnet18]

@@ -1,17 +1,6 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # `exp check` as people call it: findings, levels, exit codes, --json, silence.
-set -euo pipefail
-exp=$(realpath "$1")
-source_dir=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-fail() {
-  echo "FAILED: $*"
-  exit 1
-}
-has() { case "$2" in *"$1"*) ;; *) fail "'$1' isn't in: $2" ;; esac; }
-hasnt() { case "$2" in *"$1"*) fail "'$1' is in: $2" ;; esac; }
+source "$(dirname "$0")/helpers.sh" "$@"
 # check CODE ARGUMENTS: what it says is in $said.
 check() {
   local want=$1 code=0
@@ -36,29 +25,29 @@ data:
 lr_config: {warmup_iters: 10}
 Y
 check 0 good.yaml --strict
-has '0 errors, 0 warnings' "$said"
+has "$said" '0 errors, 0 warnings'
 
 # One mistake each: the rule's name, its level, its exit code.
 finds() {  # rule, level, exit code, arguments
   local rule=$1 level=$2 code=$3
   shift 3
   check "$code" good.yaml "$@"
-  has "[$rule]" "$said"
-  has "$level: " "$said"
+  has "$said" "[$rule]"
+  has "$said" "$level: "
 }
 finds schema error 2 --set +optimizer.momentom=0.9
-has '`momentum`' "$said"
+has "$said" '`momentum`'
 finds schema error 2 --set optimizer.lr=fast
 finds classes error 2 --set model.roi_head.bbox_head.num_classes=80
-has 'cat, dog' "$said"
+has "$said" 'cat, dog'
 finds metric-model error 2 --set evaluation.metric=segm
 finds lr-batch warning 0 --set data.samples_per_gpu=4
-has 'ratio 0.25' "$said"
+has "$said" 'ratio 0.25'
 check 2 good.yaml --set data.samples_per_gpu=4 --strict
 check 0 good.yaml --set data.samples_per_gpu=4 --devices 4
-has '0 warnings' "$said"
+has "$said" '0 warnings'
 check 0 good.yaml --set data.samples_per_gpu=4 --set optimizer_config.cumulative_iters=4
-has '0 warnings' "$said"
+has "$said" '0 warnings'
 finds lr-batch error 2 --set data.samples_per_gpu=4 --set auto_scale_lr.policy=error
 finds step-past-end warning 0 --set 'lr_config.step=[16, 26]'
 finds warmup-too-long warning 0 --set lr_config.warmup_iters=1000
@@ -66,7 +55,7 @@ finds absolute-lr warning 0 --set lr_config.policy=cosine --set lr_config.min_lr
 finds missing-path warning 0 --set data.train.img_prefix=data/nothing
 finds override-no-change warning 0 --set optimizer.lr=0.02
 check 2 nothing.yaml
-has '[load]' "$said"
+has "$said" '[load]'
 
 # A key that only the schema knows here, not this model.
 finds unused-key warning 0 --set model.bbox_head.num_classes=2
@@ -80,23 +69,23 @@ data_root: cells
 model: {head: {num_classes: 2}}
 Y
 check 0 cells.yaml
-hasnt '[classes]' "$said"
+hasnt "$said" '[classes]'
 check 2 cells.yaml --set model.head.num_classes=5
-has 'red, white' "$said"
+has "$said" 'red, white'
 check 2 cells.yaml --set evaluation.metric=bbox
-has '[metric-model]' "$said"
+has "$said" '[metric-model]'
 mkdir -p cells/val/platelet && cp cells/val/red/a.jpg cells/val/platelet/
 check 2 cells.yaml
-has 'training never sees: platelet' "$said"
+has "$said" 'training never sees: platelet'
 
 # A name that disagrees with the config, and its silence.
 sed '$ a auto_scale_lr: {base_batch_size: 64}' good.yaml > net_8xb2.yaml
 check 0 net_8xb2.yaml
-has '[name-batch]' "$said"
-has 'net_8xb2.yaml:8:' "$said"
+has "$said" '[name-batch]'
+has "$said" 'net_8xb2.yaml:8:'
 sed '$ a auto_scale_lr: {base_batch_size: 64}  # exp: ignore[name-batch, lr-batch]' good.yaml > net_8xb2.yaml
 check 0 net_8xb2.yaml
-hasnt '[name-batch]' "$said"
+hasnt "$said" '[name-batch]'
 
 # --json: one list, stable keys.
 "$exp" check good.yaml net_8xb2.yaml --set evaluation.metric=segm --json > out.json && fail "an error ended with 0"
@@ -113,9 +102,9 @@ P
 # Another project's config: only what holds for any.
 printf "_base_ = []\nauto_scale_lr = dict(base_batch_size=16)\noptim_wrapper = dict(optimizer=dict(type='SGD', lr=0.004))\ntrain_dataloader = dict(batch_size=32)\n" > rtmdet_l_8xb32-300e_coco.py
 check 0 rtmdet_l_8xb32-300e_coco.py
-has '8x32 = 256 images a step, but base_batch_size is 16' "$said"
-hasnt '[schema]' "$said"
+has "$said" '8x32 = 256 images a step, but base_batch_size is 16'
+hasnt "$said" '[schema]'
 check 0 "$source_dir"/configs/*.yaml
-hasnt 'error: ' "$said"
+hasnt "$said" 'error: '
 "$exp" check --help | grep -q 'Example:' || fail "no example in the help"
 echo "check: all as expected"

@@ -1,20 +1,6 @@
 #!/usr/bin/env bash
 # exp data: shapes, check, preview, on good input and on bad.
-set -euo pipefail
-exp=$(realpath "$1")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-
-fail() { echo "FAILED: $1"; exit 1; }
-# expect CODE TEXT COMMAND...: the exit code, and a text in what it prints.
-expect() {
-  local code=$1 text=$2 got=0
-  shift 2
-  "$@" >out 2>&1 || got=$?
-  [ "$got" -eq "$code" ] || { cat out; fail "exit code $got instead of $code: $*"; }
-  grep -qF -- "$text" out || { cat out; fail "no \"$text\" from: $*"; }
-}
+source "$(dirname "$0")/helpers.sh" "$@"
 
 expect 0 'drew 6 training and 3 validation images' "$exp" data shapes --out one --images 6 --val 3 --seed 1 --size 96x64
 "$exp" data shapes --out two --images 6 --val 3 --seed 1 --size 96x64 >/dev/null

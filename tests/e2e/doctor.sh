@@ -1,13 +1,6 @@
 #!/usr/bin/env bash
 # exp doctor: text, JSON, exit codes, the store, another machine's files, libraries.
-set -euo pipefail
-exp=$(realpath "$1")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-unset EXP_STORE
-fail() { echo "FAILED: $*" >&2; exit 1; }
-has() { grep -qF -- "$2" <<<"$1" || fail "expected \`$2\` in: $1"; }
+source "$(dirname "$0")/helpers.sh" "$@"
 # code EXPECTED... COMMAND: one of the exit codes, output to `out`.
 code() {
   local allowed=$1 got=0

@@ -1,37 +1,9 @@
 #!/usr/bin/env bash
 # The main job as a new user does it: draw data, train, look, reproduce bit for bit, audit, diff; then kill it,
 # interrupt and resume it, and feed it broken things.
-set -euo pipefail
-exp=$(realpath "$1")
-configs=$(realpath "$(dirname "$0")/../../configs")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-unset EXP_STORE
-fail() { echo "FAILED: $*" >&2; exit 1; }
-has() { grep -qF -- "$2" <<<"$1" || fail "expected \`$2\` in: $1"; }
-# refused EXIT_CODE TEXT COMMAND...: the command must fail so and say so.
-refused() {
-  local code=$1 text=$2 got=0
-  shift 2
-  "$@" >out 2>&1 || got=$?
-  [ "$got" = "$code" ] || fail "exit $got, not $code: $* -- $(cat out)"
-  has "$(cat out)" "$text"
-}
+source "$(dirname "$0")/helpers.sh" "$@"
 
-cp -r "$configs" configs
-"$exp" data shapes --out data/shapes --images 12 --val 4 --size 96x96 --seed 3 >/dev/null
-cat >tiny.yaml <<'END'
-_base_: configs/quickstart.yaml
-model:
-  neck: {out_channels: 16}
-  backbone: {base_channels: 8}
-  roi_head: {bbox_head: {fc_out_channels: 32}}
-data:
-  train: {img_scale: [96, 96]}
-  val: {img_scale: [96, 96]}
-runner: {max_epochs: 2}
-END
+tiny_detector tiny.yaml
 run=("$exp" run tiny.yaml --device cpu)
 
 out=$("${run[@]}" --name first --set optimizer.lr=0.01) || fail "run: $out"
@@ -39,21 +11,10 @@ has "$out" "finished"; has "$out" "bbox_mAP"
 "${run[@]}" --name second --set optimizer.lr=0.005 >/dev/null
 out=$("$exp" ls); has "$out" "first"; has "$out" "second"
 out=$("$exp" show first); has "$out" "loss"
-cp -r configs aside && rm -rf configs tiny.yaml
+mkdir aside && mv configs tiny.yaml aside
 out=$("$exp" reproduce first) || fail "reproduce: $out"
 has "$out" "same"
-cp -r aside configs
-cat >tiny.yaml <<'END'
-_base_: configs/quickstart.yaml
-model:
-  neck: {out_channels: 16}
-  backbone: {base_channels: 8}
-  roi_head: {bbox_head: {fc_out_channels: 32}}
-data:
-  train: {img_scale: [96, 96]}
-  val: {img_scale: [96, 96]}
-runner: {max_epochs: 2}
-END
+mv aside/* .
 mv "$(find work_dirs -path '*first*' -name 'epoch_1.safetensors' | head -1)" mystery.bin
 out=$("$exp" audit mystery.bin); has "$out" "optimizer.lr"; has "$out" "reproduce"
 out=$("$exp" diff first second); has "$out" "optimizer.lr"

@@ -1,15 +1,7 @@
 #!/usr/bin/env bash
 # Any trainer under the recorder: run, killed, interrupted, resumed by hand, audited, diffed, reproduced.
-set -euo pipefail
-exp=$(realpath "$1")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-unset EXP_STORE
-fail() { echo "FAILED: $*" >&2; exit 1; }
-has() { grep -qF -- "$2" <<<"$1" || fail "expected \`$2\` in: $1"; }
+source "$(dirname "$0")/helpers.sh" "$@"
 
-export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
 git init -q -b main .
 cat >train.sh <<'END'
 #!/bin/sh

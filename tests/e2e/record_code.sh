@@ -1,52 +1,8 @@
 #!/usr/bin/env bash
 # Repositories of every kind: `exp run` records them, `exp checkout` builds the same tree again, and the user's
 # repository is as it was, to the last byte of .git.
-set -euo pipefail
-exp=$(realpath "$1")
-here=$(realpath "$(dirname "$0")")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-fail() { echo "FAILED: $*" >&2; exit 1; }
-has() { grep -qF -- "$2" <<<"$1" || fail "expected \`$2\` in: $1"; }
-export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null EXP_STORE=$dir/store
-export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
-echo 'a: 1' >"$dir/c.yaml"
-lib="$dir/lib.git"
-kinds=0
-
-repo() { rm -rf "$dir/r"; mkdir -p "$dir/r"; cd "$dir/r"; git init -q -b main .; }
-commit() { git add -A && git commit -qm "${1:-one}"; }
-gits() { find "$1" -path '*/.git/*' -type f -o -name .git -type f | sort | xargs -d '\n' sha1sum; }
-record() { "$exp" run "$dir/c.yaml" --work-dir "$dir/wd" "$@" -- true >"$dir/out" 2>&1 || fail "run: $(cat "$dir/out")"; }
-code() { "$exp" show @ --code | python3 -c "import json,sys; c=json.load(sys.stdin); print($1)"; }
-# same TREE: what is checked out is the tree that ran.
-same() { python3 "$here/record/tree.py" "$PWD" "$1" >"$dir/out" || fail "$kind: $(cat "$dir/out")"; }
-# check KIND [no-full]: records the repository around, builds it again in an empty folder, and without any history.
-check() {
-  kind=$1
-  local before after
-  before=$(gits .)
-  record
-  after=$(gits .)
-  [ "$before" = "$after" ] || fail "$kind: .git was touched: $(diff <(echo "$before") <(echo "$after") || true)"
-  rm -rf "$dir/again" "$dir/whole"
-  "$exp" checkout @ "$dir/again" >"$dir/out" 2>&1 || fail "$kind: checkout: $(cat "$dir/out")"
-  same "$dir/again"
-  record --set +snapshot.code=full
-  mv "$dir/r" "$dir/moved"
-  "$exp" checkout @ "$dir/whole" >"$dir/out" 2>&1 || fail "$kind: from objects alone: $(cat "$dir/out")"
-  mv "$dir/moved" "$dir/r"
-  cd "$dir/r"
-  same "$dir/whole"
-  kinds=$((kinds + 1))
-}
-# in_clone: the record before the last one, in a clean clone.
-in_clone() {
-  rm -rf "$dir/clone"
-  git clone -q . "$dir/clone" 2>/dev/null
-  "$exp" checkout @~1 "$dir/clone" >"$dir/out" 2>&1 || fail "$kind: in a clone: $(cat "$dir/out")"
-  same "$dir/clone"
-}
+source "$(dirname "$0")/helpers.sh" "$@"
+source "$here/record/repositories.sh"
 
 # Staged, unstaged and untracked at once, with names and contents of every kind.
 repo

@@ -1,14 +1,6 @@
 #!/usr/bin/env bash
 # One secret of each kind in each place where a run meets one; then none of them may be in the store or in any export.
-set -euo pipefail
-exp=$(realpath "$1")
-here=$(realpath "$(dirname "$0")")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-unset EXP_STORE
-fail() { echo "FAILED: $*" >&2; exit 1; }
-has() { grep -qF -- "$2" <<<"$1" || fail "expected \`$2\` in: $1"; }
-export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+source "$(dirname "$0")/helpers.sh" "$@"
 
 # Secrets are drawn at random, so that no scanner takes this file for a leak.
 : >"$dir/secrets"
@@ -172,4 +164,33 @@ out=$("$exp" checkout "$first" "$dir/again")
 has "$out" "not as it was: .env"
 grep -qF 'SERVICE_PASSWORD=[redacted:' "$dir/again/.env" || fail "no mark: $(cat "$dir/again/.env")"
 cmp train.sh "$dir/again/train.sh"
+# Another program needs the values as they were given: only the user may read the file that has them.
+config=$(ls -d work_dirs/*/config.yaml | head -1)
+grep -qF "$config_key" "$config" && [ "$(stat -c %a "$config")" = 600 ] || fail "$config: $(stat -c %a "$config")"
+
+# exp's own trainer: the store, the exports, and all that it leaves in the work_dir.
+mkdir "$dir/own" && cd "$dir/own"
+git init -q -b main . && "$exp" data shapes --out data/shapes --images 4 --val 2 --size 96x96 --seed 3 >/dev/null
+cat >tiny.yaml <<END
+_base_: $configs/quickstart.yaml
+model: {neck: {out_channels: 16}, backbone: {base_channels: 8}, roi_head: {bbox_head: {fc_out_channels: 32}}}
+data: {train: {img_scale: [96, 96]}, val: {img_scale: [96, 96]}}
+runner: {max_epochs: 1}
+END
+git add tiny.yaml && git commit -qm one
+new "patch, own trainer" ghp_; echo "# $s" >>tiny.yaml
+new "untracked, own trainer" sk-; echo "k = '$s'" >new.py
+new "remote, own trainer"; git remote add origin "https://u:$s@example.invalid/r.git"
+new "environment, own trainer"; export MY_API_KEY=$s
+new "config, own trainer"; own=$s
+"$exp" run tiny.yaml --device cpu --name own --set "+vars.api_key=$own" >"$dir/own.txt" 2>&1 || fail "own trainer: $(cat "$dir/own.txt")"
+"$exp" reproduce own >>"$dir/own.txt" 2>&1 || fail "reproduce: $(cat "$dir/own.txt")"
+ls work_dirs/own-*/*.safetensors >/dev/null || fail "no checkpoint to look into"
+for format in json csv tensorboard mlflow; do "$exp" export own --format $format --out "$exports/own/$format" >/dev/null; done
+for command in "show own" "show own --json" "show own --config --origins" "log own" "diff own" "audit $(ls work_dirs/own-*/*.safetensors | head -1)"; do
+  "$exp" $command >"$exports/own/$(tr -c 'a-z\n' _ <<<"$command").txt" 2>&1 || fail "$command: $(cat "$exports/own/"*.txt)"
+done
+mkdir "$exports/said" && cp "$dir/own.txt" "$exports/said"
+python3 "$here/record/find_secrets.py" "$dir/secrets" .exp work_dirs "$exports" || fail "secrets of exp's own trainer were found"
+has "$("$exp" show own)" "from config vars.api_key"
 echo ok

@@ -1,12 +1,7 @@
 #!/usr/bin/env bash
 # Training threads sleep while they wait (src/cli/sleeping_threads.h); a user's setting stays; commands that are run in
 # turn see neither.
-set -euo pipefail
-exp=$(realpath "$1")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-fail() { echo "FAILED: $1"; exit 1; }
+source "$(dirname "$0")/helpers.sh" "$@"
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT
 
 # libgomp prints what it reads when the program is loaded, here twice: before and after the restart.

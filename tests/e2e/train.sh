@@ -1,37 +1,14 @@
 #!/usr/bin/env bash
 # Training as a practitioner needs it: SSD and a classifier from configs, resuming in three ways, a changed config
 # confirmed, evaluation and prediction from a run and from a file, a loss that blows up and its replay.
-set -euo pipefail
-exp=$(realpath "$1")
-configs=$(realpath "$(dirname "$0")/../../configs")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-unset EXP_STORE
-fail() { echo "FAILED: $*" >&2; exit 1; }
-has() { grep -qF -- "$2" <<<"$1" || fail "expected \`$2\` in: $1"; }
-refused() {
-  local code=$1 text=$2 got=0
-  shift 2
-  "$@" >out 2>&1 || got=$?
-  [ "$got" = "$code" ] || fail "exit $got, not $code: $* -- $(cat out)"
-  has "$(cat out)" "$text"
-}
+source "$(dirname "$0")/helpers.sh" "$@"
 python() { python3 -c "$@"; }
 
-cp -r "$configs" configs
-"$exp" data shapes --out data/shapes --images 12 --val 4 --size 96x96 --seed 3 >/dev/null
+tiny_detector detector.yaml
 cat >tiny.yaml <<'END'
-_base_: configs/quickstart.yaml
-model:
-  neck: {out_channels: 16}
-  backbone: {base_channels: 8}
-  roi_head: {bbox_head: {fc_out_channels: 32}}
-data:
-  train: {img_scale: [96, 96], times: 1}
-  val: {img_scale: [96, 96]}
+_base_: detector.yaml
+data: {train: {times: 1}}
 lr_config: {_delete_: true, policy: fixed}
-runner: {max_epochs: 2}
 END
 cat >ssd.yaml <<'END'
 _base_: configs/ssd300_bccd.yaml
@@ -76,9 +53,25 @@ cp "$checkpoint" moved.safetensors
 python 'import json; assert json.load(open("eval.json"))["metrics"] == json.load(open("moved.json"))["metrics"]'
 out=$("$exp" eval first --device cpu --tta-flip --tta-scales 96x96,128x128) || fail "tta: $out"
 has "$out" "AP50"
+# Each is a row of the run's record, also of weights that were moved; but for --no-record.
+has "$out" "recorded as evaluation 3 of run"
+has "$("$exp" eval first --device cpu --no-record)" "AP50"
+has "$("$exp" show first)" "on val, moved.safetensors: bbox_mAP"
+"$exp" show first --json >run.json
+python '
+import json
+run, now = json.load(open("run.json")), json.load(open("eval.json"))
+rows = run["evaluations"]
+assert [r["number"] for r in rows] == [1, 2, 3], rows
+assert rows[0]["report"]["metrics"] == now["metrics"] and rows[0]["part"] == "val" and len(rows[0]["ann_hash"]) == 32
+assert rows[0]["weights_hash"] in [c["hash"] for c in run["checkpoints"]]
+assert "--tta-flip" in rows[2]["command"], rows[2]'
 refused 2 "gives no \`segm\`" "$exp" eval first --device cpu --metric segm
 refused 2 "--config" "$exp" eval moved.safetensors --device cpu --store elsewhere
 out=$("$exp" eval cells --device cpu); has "$out" "TOP1"
+out=$("$exp" eval cells --device cpu --tta-flip --tta-scales 36x36,48x40) || fail "tta of a classifier: $out"
+has "$out" "TOP1"
+refused 2 "crop_size" "$exp" eval cells --device cpu --tta-scales 16x16
 
 # Prediction.
 out=$("$exp" predict first data/shapes/images/val_000001.jpg --out predicted --device cpu --min-score 0.01) || fail "predict: $out"

@@ -5,6 +5,7 @@ import glob
 import json
 import math
 import os
+import re
 import shutil
 import sqlite3
 import struct
@@ -159,7 +160,10 @@ def exports():
                json.dumps({"step": 1, "loss/rpn@50:95": 1, "т" * 300: 2, "a b\tc": 3, "": 4, "x" * 70000: 5}),
                json.dumps({"step": 2, "text": "y" * (1 << 20), "list": list(range(100000)), "quote": 'a "b"\n,c'}),
                '{"step": 3, "nan": 1.5, "inf": 1e308, "low": -9223372036854775808}',
-               '{"epoch": 0, "step": 4, "metrics": {"bbox_mAP": NaN, "bbox_mAP_50": 0.1}}', "{" * 5000, "not json", '{"warning": "w"}']
+               '{"epoch": 0, "step": 4, "metrics": {"bbox_mAP": NaN, "bbox_mAP_50": 0.1}}',
+               '{"step": 5, "c": nan, "d": -inf, "e": [inf, 1e999, -1E+400], "f": 1e308, "half \\ud800": 1, "pair \\ud83c\\udf89": 2, "info": "nan inf"}',
+               '{"epoch": 1, "step": 6, "metrics": {"odd\\nname\\u001b[31m": 1, "zero\\u0000byte": 2}}', '{"step": 6, "odd\\nname\\u001b[31m": 1}',
+               "{" * 5000, "not json", '{"warning": "w"}']
     with open("numbers", "w") as f:
         f.write("\n".join(numbers))
     exp("run", "c.yaml", "--name", "numbers", "--tag", "a tag/with: all", "--", "./numbers.sh", env={"NUMBERS": os.path.abspath("numbers")})
@@ -170,6 +174,12 @@ def exports():
     check(rows[0]["tiny"] == 5e-324 and rows[0]["big"] == 2**63 - 1 and rows[0]["huge"] == 2**64 - 1 and rows[3]["low"] == -2**63, rows[0])
     check(rows[1]["т" * 300] == 2 and rows[1][""] == 4 and rows[1]["x" * 70000] == 5, "names")
     check(rows[2]["text"] == "y" * (1 << 20) and rows[2]["list"] == list(range(100000)), "long values are whole")
+    # As C and awk write them, beyond a double, and half of a character.
+    odd = {"c": "NaN", "d": "-Infinity", "e": ["Infinity", "Infinity", "-Infinity"], "f": 1e308, "half \ufffd": 1, "pair \U0001f389": 2,
+           "info": "nan inf"}
+    check(rows[5] == odd, rows[5])
+    text = exp("log", "numbers") + exp("show", "numbers")
+    check("odd?name?[31m" in text and not any(c in text for c in "\0\x1b\r"), "control characters in names reach a terminal")
     check(len(exp("log", "numbers")) < 400000, "long values are shown shortened")
 
     # TensorBoard: checksums and values, read without our code; by TensorBoard itself where it is installed.
@@ -253,7 +263,56 @@ def mangled(whole, at, value):
 DELETE = object()
 
 
+def rows(store, run):
+    """All that a store holds of a run, table by table, without the store's own numbers."""
+    db = sqlite3.connect(f"file:{store}/exp.db?mode=ro", uri=True)
+    db.text_factory = bytes
+    db.row_factory = sqlite3.Row
+    seq = db.execute("SELECT seq FROM run WHERE id=?", (run,)).fetchone()[0]
+    number = {r["id"]: r["number"] for r in db.execute("SELECT id,number FROM attempt WHERE run=?", (seq,))}
+    epoch = {r["id"]: (number[r["attempt"]], r["epoch"]) for r in db.execute("SELECT id,attempt,epoch FROM epoch") if r["attempt"] in number}
+    series = {r["id"]: (number[r["attempt"]], r["name"]) for r in db.execute("SELECT id,attempt,name FROM series ORDER BY id") if r["attempt"] in number}
+    out = {"order of curves": list(series.values())}
+    names = {"run": {"seq": {seq: 0}}, "attempt": {"attempt": number, "id": number}, "epoch": {"id": epoch, "attempt": number},
+             "series": {"id": series, "attempt": number}, "epoch_value": {"epoch": epoch}, "point": {"series": series}}
+    for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite%'").fetchall():
+        table = table.decode()
+        if table in ("document", "object", "doctor", "bench", "bench_row"):
+            continue
+        found = []
+        for r in db.execute(f"SELECT * FROM {table}"):
+            row = dict(r)
+            if row.get("run", seq) != seq or row.get("seq", seq) != seq or row.get("attempt", next(iter(number))) not in number:
+                continue
+            replaced = {"seq": {seq: 0}, "run": {seq: 0}, "attempt": number, **names.get(table, {})}
+            for column, known in replaced.items():
+                if column in row and column != "parent":
+                    row[column] = known.get(row[column], "another run's")
+            if "another run's" in row.values():
+                continue
+            if table in ("checkpoint", "warning"):
+                row.pop("id")
+            row.pop("parent", None)
+            found.append(sorted((k, repr(v)) for k, v in row.items()))
+        out[table] = sorted(found)
+    for table, key in (("document", "hash"), ("object", "hash")):
+        used = {v.strip("b'") for row in sum((out[t] for t in ("run", "attempt", "run_object", "config_source", "dataset")), []) for _, v in row}
+        out[table] = sorted(tuple(r) for r in db.execute(f"SELECT * FROM {table} ORDER BY 1") if r[key].decode() in used)
+    db.close()
+    return out
+
+
 def imports():
+    everything = os.path.join(ROOT, "everything")
+    for r in json.loads(exp("ls", "--json")):
+        one = os.path.join(ROOT, "one.json")
+        exp("export", r["id"], "--out", one)
+        exp("import", one, store=everything)
+        before, after = rows(STORE, r["id"]), rows(everything, r["id"])
+        check(before.keys() == after.keys() and len(before["point"]) > 3 and before["object"] and before["document"], before.keys())
+        for table in before:
+            check(before[table] == after[table],
+                  f"{r['name']}: {table}: {[x for x in before[table] if x not in after[table]][:2]} {[x for x in after[table] if x not in before[table]][:2]}")
     file, other = os.path.join(ROOT, "b.json"), os.path.join(ROOT, "other")
     exp("export", "b", "--out", file)
     check("imported" in exp("import", file, store=other), "import")
@@ -318,6 +377,31 @@ def maintenance():
     db.commit()
     db.close()
     check("other content than its hash" in exp("verify", code=1, store=damaged), "a changed object")
+
+
+def schema():
+    """schema/README.md names every table and column there is, and no other; its examples run."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../schema/README.md")) as f:
+        text = f.read()
+    said = {}
+    for line in text.split("## Columns")[1].split("##")[0].splitlines():
+        cells = line.split("|")
+        if len(cells) == 4 and cells[1].strip().startswith("`"):
+            outside = re.sub(r"\([^)]*\)", "", cells[2])
+            said[cells[1].strip(" `")] = re.findall(r"`(\w+)`", outside)
+    said["live_epoch"] = said["epoch"] + said["live_epoch"][1:]
+    db = sqlite3.connect(f"file:{STORE}/exp.db?mode=ro", uri=True)
+    real = {}
+    for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type IN ('table','view') AND name NOT LIKE 'sqlite%'").fetchall():
+        real[table] = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+    db.close()
+    check(said.keys() == real.keys(), f"tables: {said.keys() ^ real.keys()}")
+    for table, columns in real.items():
+        check(sorted(said[table]) == sorted(columns), f"{table}: {set(said[table]) ^ set(columns)}")
+    examples = [e for e in re.sub(r"--[^\n]*", "", text.split("```sql")[1].split("```")[0]).split(";") if e.strip()]
+    check(len(examples) >= 4, examples)
+    for example in examples:
+        exp("query", example)
 
 
 def stores():
@@ -420,7 +504,7 @@ def main():
         os.environ[name + "_NAME"] = os.environ[name + "_EMAIL"] = "a"
     os.environ["GIT_CONFIG_GLOBAL"] = "/dev/null"
     subprocess.run("git init -q -b main . && git add -A && git commit -qm one", shell=True, check=True)
-    for test in (listing, showing, following, diffs, exports, imports, maintenance, stores, damage, telemetry):
+    for test in (listing, showing, following, diffs, exports, imports, maintenance, schema, stores, damage, telemetry):
         if len(sys.argv) < 4 or test.__name__ in sys.argv[3:]:
             begin = time.time()
             test()

@@ -1,4 +1,4 @@
-"""usage: tree.py A B   Compares two trees: paths, links, executable bits, contents. Leaves out .git and files named ignored*."""
+"""usage: tree.py A B   Compares two trees: paths, links, executable bits, contents, empty folders. Leaves out .git and what is named ignored*."""
 import os
 import stat
 import sys
@@ -20,6 +20,15 @@ def tree(root):
             elif stat.S_ISREG(mode):
                 with open(path, "rb") as f:
                     out[key] = ("x" if mode & stat.S_IXUSR else "-", f.read())
+    holding = {os.path.dirname(path) for path in out}
+    for where, folders, _ in os.walk(root, topdown=False):
+        key = os.path.relpath(where, root)
+        parts = key.split(b"/")
+        if key == b"." or any(p.lower() == b".git" or p.startswith(b"ignored") for p in parts):
+            continue
+        if key not in holding:
+            out[key] = ("folder", b"")
+        holding.add(os.path.dirname(key))
     return out
 
 

@@ -11,19 +11,21 @@ exp=${EXP:-build/exp}
 [ -x "$exp" ] || { echo "error: $exp isn't built; examples/quickstart.sh builds it" >&2; exit 1; }
 step() { printf '\n== %s\n' "$*"; }
 show() { printf '$ %s\n' "$*"; "$@"; }
-run=("$exp" run configs/faster_rcnn_r18_bccd_cpu.yaml --set "data_root=$data" --set "runner.max_epochs=$epochs" --device cpu)
+run=("$exp" run configs/faster_rcnn_r18_bccd_cpu.yaml --set "data_root=$data" --device cpu)
+[ "$epochs" = 6 ] || run+=(--set "runner.max_epochs=$epochs")
 
 step "train $epochs epochs"
 show "${run[@]}" --name bccd
 
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 step "the same with another learning rate, killed in its second epoch"
-"${run[@]}" --set optimizer.lr=0.005 --name bccd-killed >killed.log 2>&1 &
+"${run[@]}" --set optimizer.lr=0.005 --name bccd-killed >"$log" 2>&1 &
 pid=$!
-until grep -q "^epoch 1/" killed.log || ! kill -0 $pid 2>/dev/null; do sleep 0.2; done
+until grep -q "^saved .*epoch_1" "$log" || ! kill -0 $pid 2>/dev/null; do sleep 0.2; done
 sleep 3
 kill -KILL $pid
 wait $pid 2>/dev/null || true
-rm -f killed.log
 show "$exp" ls
 "$exp" ls | grep bccd-killed | grep -q killed || { echo "error: it isn't listed as killed" >&2; exit 1; }
 

@@ -206,12 +206,25 @@ TEST_CASE("an engine is found again by its name alone") {
   REQUIRE(graph);
   std::vector<std::string> engines = graph->Engines();
   REQUIRE(engines.size() > 5);
+  size_t by_name = 0;
   for (const std::string& engine : engines) {
-    auto again = ConvGraph::Create(H200(), p, &why);
     INFO(engine);
+    CHECK(
+        MakePlans(H200(), p, VariantsOf(p)[0].name + ":" + engine, 1, nullptr).candidates.size() ==
+        1);
+    // The list can still be asked for after one name, and another name after the list.
+    auto again = ConvGraph::Create(H200(), p, &why);
+    bool proposed = again->Propose(engine, &why);
+    if (proposed) ++by_name;
+    if (proposed) CHECK(again->Build(engine, &why));
+    CHECK(again->Engines() == engines);
     CHECK(again->Build(engine, &why));
+    CHECK(again->Propose(engine, &why) == proposed);
   }
-  CHECK_FALSE(graph->Build("eng45_k2=99999", &why));
+  CHECK(by_name > engines.size() / 2);
+  bool made = graph->Propose("eng45_k2=99999", &why) && graph->Build("eng45_k2=99999", &why);
+  CHECK_FALSE(made);
+  CHECK_FALSE(graph->Propose("nonsense", &why));
   CHECK_FALSE(graph->Build("nonsense", &why));
 }
 

@@ -153,15 +153,20 @@ class Graph : public ConvGraph {
 
   fe::error_t Init() {
     graph_ = NewGraph();
-    return Lower(*graph_);
+    asked_ = false;
+    proposed_.clear();
+    fe::error_t error = graph_->validate();
+    if (error.is_good()) error = graph_->build_operation_graph(target_->handle);
+    return error;
   }
 
   std::vector<std::string> Engines() override {
     std::vector<std::string> names;
+    if (asked_ && Init().is_bad()) return names;
+    asked_ = true;
     fe::error_t error = graph_->create_execution_plans(
         {fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK});
     if (error.is_bad()) return names;
-    listed_ = true;
     std::vector<fe::NumericalNote_t> refused = Refused(problem_);
     for (int64_t i = 0; i < graph_->get_execution_plan_count(); ++i) {
       const auto& notes = graph_->plan_list().numeric_notes[static_cast<size_t>(i)];
@@ -175,11 +180,37 @@ class Graph : public ConvGraph {
     return names;
   }
 
+  bool Propose(const std::string& engine, std::string* why) override {
+    int64_t number = 0;
+    std::unordered_map<fe::KnobType_t, int64_t> knobs;
+    if (!ParseEngine(engine, &number, &knobs)) {
+      *why = "unknown engine " + engine;
+      return false;
+    }
+    fe::error_t error;
+    if (asked_) error = Init();
+    asked_ = true;
+    if (error.is_good()) error = graph_->create_execution_plan(number, knobs);
+    if (error.is_good()) {
+      proposed_ = engine;
+      return true;
+    }
+    *why = error.get_message();
+    return false;
+  }
+
   std::unique_ptr<ConvPlan> Build(const std::string& engine, std::string* why) override {
-    std::unique_ptr<ConvPlan> plan = listed_ ? BuildListed(engine, why) : BuildNamed(engine, why);
-    // An engine that can't be asked for by number may still be found among the proposed ones.
-    if (!plan && !listed_ && !Engines().empty()) plan = BuildListed(engine, why);
-    return plan;
+    for (int64_t i = 0; i < graph_->get_execution_plan_count(); ++i) {
+      std::string name = proposed_;
+      if (name.empty() && graph_->get_plan_name_at_index(i, name).is_bad()) continue;
+      if (name != engine) continue;
+      fe::error_t error = graph_->build_plan_at_index(i);
+      if (error.is_good()) return Wrap(i);
+      *why = error.get_message();
+      return nullptr;
+    }
+    *why = "cuDNN doesn't propose " + engine;
+    return nullptr;
   }
 
  private:
@@ -244,51 +275,17 @@ class Graph : public ConvGraph {
     Output(result, y);
   }
 
-  fe::error_t Lower(OpenGraph& graph) const {
-    fe::error_t error = graph.validate();
-    if (error.is_good()) error = graph.build_operation_graph(target_->handle);
-    return error;
-  }
-
-  std::unique_ptr<ConvPlan> BuildListed(const std::string& engine, std::string* why) {
-    for (int64_t i = 0; i < graph_->get_execution_plan_count(); ++i) {
-      std::string name;
-      if (graph_->get_plan_name_at_index(i, name).is_bad() || name != engine) continue;
-      fe::error_t error = graph_->build_plan_at_index(i);
-      if (error.is_good()) return Wrap(graph_, i);
-      *why = error.get_message();
-      return nullptr;
-    }
-    *why = "cuDNN doesn't propose " + engine;
-    return nullptr;
-  }
-
-  std::unique_ptr<ConvPlan> BuildNamed(const std::string& engine, std::string* why) {
-    int64_t number = 0;
-    std::unordered_map<fe::KnobType_t, int64_t> knobs;
-    if (!ParseEngine(engine, &number, &knobs)) {
-      *why = "unknown engine " + engine;
-      return nullptr;
-    }
-    auto graph = NewGraph();
-    fe::error_t error = Lower(*graph);
-    if (error.is_good()) error = graph->create_execution_plan(number, knobs);
-    if (error.is_good()) error = graph->build_plan_at_index(0);
-    if (error.is_good()) return Wrap(graph, 0);
-    *why = error.get_message();
-    return nullptr;
-  }
-
-  std::unique_ptr<ConvPlan> Wrap(const std::shared_ptr<OpenGraph>& graph, int64_t index) const {
-    return std::make_unique<Plan>(target_, graph,
-                                  graph->plan_list().execution_plans[static_cast<size_t>(index)],
+  std::unique_ptr<ConvPlan> Wrap(int64_t index) const {
+    return std::make_unique<Plan>(target_, graph_,
+                                  graph_->plan_list().execution_plans[static_cast<size_t>(index)],
                                   problem_.bias);
   }
 
   std::shared_ptr<const Target> target_;
   ConvProblem problem_;
   std::shared_ptr<OpenGraph> graph_;
-  bool listed_ = false;  // graph_ holds the heuristics' proposals
+  bool asked_ = false;    // graph_ holds what Propose or Engines asked for
+  std::string proposed_;  // the only engine that graph_ knows; else those of the heuristics
 };
 
 }  // namespace

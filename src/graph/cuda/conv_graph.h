@@ -40,6 +40,8 @@ class ConvTarget {
   virtual ~ConvTarget() = default;
 };
 
+// Create, Propose and Engines use the target's handle, which serves one thread at a time; Build,
+// which may take a core a second, doesn't.
 class ConvGraph {
  public:
   virtual ~ConvGraph() = default;
@@ -50,7 +52,11 @@ class ConvGraph {
   // Engines with their settings ("eng45_k2=5_k13=1"), the most promising first, without those whose
   // precision or determinism the problem doesn't allow.
   virtual std::vector<std::string> Engines() = 0;
-  // Null when that engine can't run this problem; `why` then says what cuDNN reported.
+  // Asks for one engine by its name, without the heuristics behind Engines. False when cuDNN
+  // doesn't know it by that; then Engines may still list it.
+  virtual bool Propose(const std::string& engine, std::string* why) = 0;
+  // Of an engine proposed or listed before. Null when that engine can't run this problem; `why`
+  // then says what cuDNN reported.
   virtual std::unique_ptr<ConvPlan> Build(const std::string& engine, std::string* why) = 0;
 };
 

@@ -57,6 +57,24 @@ void AddOwn(const ConvProblem& problem, const std::string& choice, cudaStream_t 
   }
 }
 
+// An engine that can't be asked for by its number may still be found among those that are listed.
+std::unique_ptr<ConvPlan> BuildNamed(const std::shared_ptr<ConvTarget>& target,
+                                     const ConvProblem& problem, const std::string& engine,
+                                     std::string* why) {
+  std::unique_lock lock(HandleMutex());
+  std::unique_ptr<ConvGraph> graph = ConvGraph::Create(target, problem, why);
+  if (!graph) return nullptr;
+  bool proposed = graph->Propose(engine, why);
+  lock.unlock();
+  if (proposed) {
+    if (auto plan = graph->Build(engine, why)) return plan;
+  }
+  lock.lock();
+  if (graph->Engines().empty()) return nullptr;
+  lock.unlock();
+  return graph->Build(engine, why);
+}
+
 void AddNamed(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
               const std::string& choice, cudaStream_t stream, MadePlans* made) {
   size_t colon = choice.find(':');
@@ -64,10 +82,7 @@ void AddNamed(const std::shared_ptr<ConvTarget>& target, const ConvProblem& prob
   if (choice.compare(0, colon, "own") == 0) return AddOwn(problem, choice, stream, made);
   for (const ConvVariant& variant : VariantsOf(problem)) {
     if (choice.compare(0, colon, variant.name) != 0) continue;
-    std::lock_guard lock(HandleMutex());
-    std::unique_ptr<ConvGraph> graph = ConvGraph::Create(target, variant.problem, &made->why);
-    if (!graph) return;
-    auto plan = graph->Build(choice.substr(colon + 1), &made->why);
+    auto plan = BuildNamed(target, variant.problem, choice.substr(colon + 1), &made->why);
     if (plan) {
       made->candidates.push_back({choice, Complete(variant, problem, std::move(plan), stream)});
     }

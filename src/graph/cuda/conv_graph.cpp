@@ -5,9 +5,12 @@
 #define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "src/graph/cuda/cudnn_library.h"
@@ -45,10 +48,69 @@ fe::graph::Tensor_attributes Nhwc(Uid uid, int64_t n, int64_t h, int64_t w, int6
       .set_data_type(type);
 }
 
-// Access to the plans, which cudnn-frontend keeps from its users.
+// "eng45_k2=5_k13=1": engine 45 with cuDNN's knob types 2 and 13 set.
+struct NamedEngine {
+  int64_t number = 0;
+  std::vector<std::pair<int64_t, int64_t>> knobs;  // type and value
+};
+
+std::optional<NamedEngine> ParseEngine(const std::string& text) {
+  if (text.compare(0, 3, "eng") != 0) return std::nullopt;
+  NamedEngine engine;
+  const char* p = text.c_str() + 3;
+  char* end = nullptr;
+  engine.number = std::strtoll(p, &end, 10);
+  if (end == p) return std::nullopt;
+  p = end;
+  while (p[0] == '_' && p[1] == 'k') {
+    int64_t type = std::strtoll(p + 2, &end, 10);
+    if (end == p + 2 || *end != '=') return std::nullopt;
+    p = end + 1;
+    int64_t value = std::strtoll(p, &end, 10);
+    if (end == p) return std::nullopt;
+    p = end;
+    engine.knobs.emplace_back(type, value);
+  }
+  if (*p != '\0') return std::nullopt;
+  return engine;
+}
+
+fe::error_t SetKnob(fe::detail::backend_descriptor& knob, int64_t type, int64_t value) {
+  auto knob_type = static_cast<cudnnBackendKnobType_t>(type);
+  bool set =
+      fe::detail::set_attribute(knob.get_ptr(), CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE,
+                                CUDNN_TYPE_KNOB_TYPE, 1, &knob_type) == CUDNN_STATUS_SUCCESS &&
+      fe::detail::set_attribute(knob.get_ptr(), CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64,
+                                1, &value) == CUDNN_STATUS_SUCCESS &&
+      fe::detail::finalize(knob.get_ptr()) == CUDNN_STATUS_SUCCESS;
+  if (set) return {};
+  return {fe::error_code_t::CUDNN_BACKEND_API_FAILED, fmt::format("no knob k{}={}", type, value)};
+}
+
+// Access to what cudnn-frontend keeps from its users.
 class OpenGraph : public fe::graph::Graph {
  public:
   fe::graph::Execution_plan_list& plan_list() { return plans; }
+
+  // As create_execution_plan, which has no names for some types of knobs (5, 14): an engine with
+  // those would have to be searched among the heuristics' proposals, 40 ms each.
+  fe::error_t Propose(const NamedEngine& named) {
+    fe::detail::backend_descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    fe::error_t error = fe::detail::create_engine(
+        engine, named.number, operation_graph->get_raw_desc(), device_properties);
+    if (error.is_bad()) return error;
+    std::vector<fe::detail::backend_descriptor> knobs;
+    for (auto [type, value] : named.knobs) {
+      knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+      error = SetKnob(knobs.back(), type, value);
+      if (error.is_bad()) return error;
+    }
+    auto config = fe::make_shared_backend_pointer(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    error = fe::detail::create_engine_config(config, engine, knobs);
+    if (error.is_bad()) return error;
+    plans.enqueue_engine_configs({config});
+    return plans.query_properties();
+  }
 };
 
 class Target : public ConvTarget {
@@ -103,35 +165,6 @@ class Plan : public ConvPlan {
   std::vector<void*> pointers_;
 };
 
-// "eng45_k2=5_k13=1" -> engine 45 with cuDNN's knob types 2 and 13 set.
-bool ParseEngine(const std::string& text, int64_t* engine,
-                 std::unordered_map<fe::KnobType_t, int64_t>* knobs) {
-  if (text.compare(0, 3, "eng") != 0) return false;
-  const char* p = text.c_str() + 3;
-  char* end = nullptr;
-  *engine = std::strtoll(p, &end, 10);
-  if (end == p) return false;
-  p = end;
-  while (p[0] == '_' && p[1] == 'k') {
-    int64_t type = std::strtoll(p + 2, &end, 10);
-    if (end == p + 2 || *end != '=') return false;
-    p = end + 1;
-    int64_t value = std::strtoll(p, &end, 10);
-    if (end == p) return false;
-    p = end;
-    bool known = false;
-    for (int i = 1; i <= static_cast<int>(fe::KnobType_t::WARP_SPEC_CFG) && !known; ++i) {
-      auto candidate = static_cast<fe::KnobType_t>(i);
-      cudnnBackendKnobType_t backend{};
-      known = fe::convert_to_backend_knob_type(candidate, backend) == CUDNN_STATUS_SUCCESS &&
-              static_cast<int64_t>(backend) == type;
-      if (known) (*knobs)[candidate] = value;
-    }
-    if (!known) return false;
-  }
-  return *p == '\0';
-}
-
 // What this problem must not be computed with.
 std::vector<fe::NumericalNote_t> Refused(const ConvProblem& problem) {
   using Note = fe::NumericalNote_t;
@@ -154,7 +187,6 @@ class Graph : public ConvGraph {
   fe::error_t Init() {
     graph_ = NewGraph();
     asked_ = false;
-    proposed_.clear();
     fe::error_t error = graph_->validate();
     if (error.is_good()) error = graph_->build_operation_graph(target_->handle);
     return error;
@@ -181,29 +213,23 @@ class Graph : public ConvGraph {
   }
 
   bool Propose(const std::string& engine, std::string* why) override {
-    int64_t number = 0;
-    std::unordered_map<fe::KnobType_t, int64_t> knobs;
-    if (!ParseEngine(engine, &number, &knobs)) {
+    std::optional<NamedEngine> named = ParseEngine(engine);
+    if (!named) {
       *why = "unknown engine " + engine;
       return false;
     }
     fe::error_t error;
     if (asked_) error = Init();
     asked_ = true;
-    if (error.is_good()) error = graph_->create_execution_plan(number, knobs);
-    if (error.is_good()) {
-      proposed_ = engine;
-      return true;
-    }
-    *why = error.get_message();
-    return false;
+    if (error.is_good()) error = graph_->Propose(*named);
+    if (error.is_bad()) *why = error.get_message();
+    return error.is_good();
   }
 
   std::unique_ptr<ConvPlan> Build(const std::string& engine, std::string* why) override {
     for (int64_t i = 0; i < graph_->get_execution_plan_count(); ++i) {
-      std::string name = proposed_;
-      if (name.empty() && graph_->get_plan_name_at_index(i, name).is_bad()) continue;
-      if (name != engine) continue;
+      std::string name;
+      if (graph_->get_plan_name_at_index(i, name).is_bad() || name != engine) continue;
       fe::error_t error = graph_->build_plan_at_index(i);
       if (error.is_good()) return Wrap(i);
       *why = error.get_message();
@@ -284,8 +310,7 @@ class Graph : public ConvGraph {
   std::shared_ptr<const Target> target_;
   ConvProblem problem_;
   std::shared_ptr<OpenGraph> graph_;
-  bool asked_ = false;    // graph_ holds what Propose or Engines asked for
-  std::string proposed_;  // the only engine that graph_ knows; else those of the heuristics
+  bool asked_ = false;  // graph_ holds what Propose or Engines asked for
 };
 
 }  // namespace

@@ -127,6 +127,10 @@ Background BackgroundOf(const config::Reader& config) {
   return last ? Background::kLast : Background::kFirst;
 }
 
+bool NamesInitialWeights(const config::Reader& config) {
+  return config.Has("model.backbone.init_cfg") || config.Has("load_from");
+}
+
 void LoadInitialWeights(const config::Reader& config, const graph::ParamLayout& layout,
                         const std::function<void(const std::string&, const std::string&)>& warn,
                         FlatState* state) {

@@ -31,6 +31,9 @@ struct WeightSource {
 std::vector<std::string> LoadWeights(const WeightSource& source, const graph::ParamLayout& layout,
                                      FlatState* state);
 
+// Whether the config names files of weights to begin with.
+bool NamesInitialWeights(const config::Reader& config);
+
 // As the config says: the backbone's first, then `load_from`. `warn` gets (code, message).
 void LoadInitialWeights(const config::Reader& config, const graph::ParamLayout& layout,
                         const std::function<void(const std::string&, const std::string&)>& warn,

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
@@ -121,8 +122,8 @@ std::shared_ptr<graph::ParamLayout> CompleteLayout(const Setup& s, const BatchSh
   return layout;
 }
 
-void InitializeWeights(const Reader& config, const TrainOptions& options, const Warn& warn,
-                       Setup& s) {
+FlatState FirstState(const Reader& config, const TrainOptions& options, const Warn& warn,
+                     const Setup& s) {
   const graph::ParamLayout& layout = s.params->layout();
   FlatState state;
   state.params.resize(static_cast<size_t>(layout.param_elements()));
@@ -135,7 +136,7 @@ void InitializeWeights(const Reader& config, const TrainOptions& options, const 
     std::copy(state.params.begin(), state.params.end(),
               state.optimizer.end() - static_cast<std::ptrdiff_t>(state.params.size()));
   }
-  s.WriteState(state);
+  return state;
 }
 
 // `max_keep_ckpts`, `keep_every` (epochs) and `evaluation.save_best` ("auto": the mAP or top1).
@@ -185,16 +186,21 @@ void BuildSteps(const Reader& config, const TrainOptions& options,
   s.trains_batch_norm = TrainsBatchNorm(config);
   Timed(s, "device", [&] { ChooseDevice(config, options, warn, s); });
   s.background_last = BackgroundOf(config) == Background::kLast;
+  std::shared_future<FlatState> first;
   Timed(s, "weights", [&] {
     std::shared_ptr<graph::ParamLayout> layout = CompleteLayout(s, shapes.front());
     s.params = std::make_unique<graph::ParamBuffers>(*s.backend, layout, s.compute, true,
                                                      OptimizerSlotCount(s.optimizer),
                                                      s.optimizer.cumulative_iters > 1);
-    InitializeWeights(config, options, warn, s);
+    // Drawing them takes the better part of a second, in which the steps can be built. But what is
+    // wrong with a file of weights is said at once.
+    first = std::async(std::launch::async, [&] { return FirstState(config, options, warn, s); });
+    if (NamesInitialWeights(config)) first.get();
   });
   Timed(s, "steps", [&] {
     s.steps = std::make_unique<StepRunner>(*s.backend, *s.model, *s.params, s.compute, s.optimizer,
                                            shapes);
+    s.WriteState(first.get());
   });
 }
 

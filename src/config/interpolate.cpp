@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kMaxValues = 10'000'000;
 constexpr size_t kMaxText = 1 << 20;
 constexpr size_t kMaxSteps = 100;  // references that lead to references
+constexpr int kMaxNested = 20;     // references inside each other's names
 
 bool Mentions(const Node& node) {
   if (node.IsString()) return node.AsString().find("${") != std::string::npos;
@@ -79,11 +80,9 @@ class Interpolator {
         out += text[at++];
         continue;
       }
-      size_t close = text.find('}', at);
-      if (close == std::string::npos) {
-        Fail(node, "`${` isn't closed by `}` in " + Brief(node), "write \\${ for a literal ${");
-      }
+      size_t close = Close(text, at, node);
       std::string name = text.substr(at + 2, close - at - 2);
+      if (name.find("${") != std::string::npos) name = Inner(name, node, path, note);
       Node value = Lookup(name, node, path, note);
       if (at == 0 && close + 1 == text.size()) return value;
       if (value.IsContainer()) {
@@ -96,6 +95,28 @@ class Interpolator {
       at = close + 1;
     }
     return Node(std::move(out));
+  }
+
+  // Where the `}` of the `${` at `at` is; others may stand inside: ${a.${b}}.
+  static size_t Close(const std::string& text, size_t at, const Node& node) {
+    int open = 0;
+    for (size_t i = at; i < text.size(); ++i) {
+      if (text.compare(i, 2, "${") == 0) ++open;
+      if (open > kMaxNested) Fail(node, "references nested more than 20 levels deep", "");
+      if (text[i] == '}' && --open == 0) return i;
+    }
+    Fail(node, "`${` isn't closed by `}` in " + Brief(node), "write \\${ for a literal ${");
+  }
+
+  // The name that a reference's text makes, whose parts are references themselves.
+  std::string Inner(const std::string& name, const Node& node, const std::vector<std::string>& path,
+                    std::string* note) {
+    Node text(name);
+    text.set_origin(node.origin());
+    Node value = Expand(text, path, note);
+    if (value.IsContainer())
+      Fail(node, fmt::format("{} in a reference is {}", name, KindName(value.kind())), "");
+    return value.IsString() ? value.AsString() : CanonicalJson(value);
   }
 
   Node Lookup(const std::string& name, const Node& node, const std::vector<std::string>& path,
@@ -180,19 +201,18 @@ class Interpolator {
       if (const Node* found = resolved.At(rest)) return found;
     }
     std::vector<std::string> names;
-    Names(root_, "", keys.back(), names);
+    Names(root_, "", names);
     Fail(node, fmt::format("`${{{}}}` names no key of the config", name),
          DidYouMean(Nearest(full, names)));
   }
 
-  // Full paths in the config whose last key could be meant.
-  static void Names(const Node& dict, const std::string& prefix, const std::string& last,
-                    std::vector<std::string>& names) {
+  // Full paths in the config.
+  static void Names(const Node& dict, const std::string& prefix, std::vector<std::string>& names) {
     if (!dict.IsDict() || names.size() > 1000) return;
     for (const Entry& entry : dict.entries()) {
       std::string path = JoinPath(prefix, entry.key);
       names.push_back(path);  // `path` stays where it is when the list grows
-      Names(entry.value, path, last, names);
+      Names(entry.value, path, names);
     }
   }
 

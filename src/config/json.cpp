@@ -16,10 +16,12 @@ constexpr size_t kMaxDepth = 100;
 // character and remembers where the last token started.
 struct Tracker {
   int line = 1, column = 0;
+  size_t seen = 0;  // bytes
   int token_line = 1, token_column = 1;
   bool in_string = false, escaped = false, in_word = false;
 
   void See(char c) {
+    ++seen;
     if (c == '\n') {
       ++line;
       column = 0;
@@ -69,10 +71,29 @@ class Iterator {
   Tracker* tracker_;
 };
 
+// What people write that other languages allow, by the character before which reading stopped.
+std::string Advice(std::string_view text, size_t seen) {
+  const std::string_view before = text.substr(0, seen);
+  const char last = before.empty() ? '\0' : before.back();
+  const size_t previous =
+      before.empty()
+          ? std::string_view::npos
+          : before.find_last_not_of(" \t\r\n", before.size() < 2 ? 0 : before.size() - 2);
+  if (last == '/' || last == '#') return "JSON has no comments: remove it, or write YAML";
+  if (last == '\'') return "put keys and text into double quotes";
+  if ((last == '}' || last == ']') && previous != std::string_view::npos && text[previous] == ',')
+    return "remove the comma before it";
+  if (last == 'N' || last == 'I')
+    return "write {\"!!float\": \".nan\"} or {\"!!float\": \".inf\"} for what JSON can't hold";
+  if (last == 'T' || last == 'F') return "write true or false in small letters";
+  if (last == '\n') return "write a line end in text as \\n";
+  return "";
+}
+
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  Builder(const std::string& name, const Tracker& tracker)
-      : source_(InternName(name)), tracker_(tracker) {}
+  Builder(std::string_view text, const std::string& name, const Tracker& tracker)
+      : text_(text), source_(InternName(name)), tracker_(tracker) {}
 
   bool null() override { return Add(Node()); }
   bool boolean(bool value) override { return Add(Node(value)); }
@@ -117,7 +138,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     Origin here{source_, tracker_.line, std::max(1, tracker_.column)};
     throw UsageError(
         {.what = "not valid JSON: " + (colon == std::string::npos ? what : what.substr(colon + 2)),
-         .where = here.Text()});
+         .where = here.Text(),
+         .next = Advice(text_, tracker_.seen)});
   }
 
   Node root;
@@ -172,6 +194,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return value;
   }
 
+  std::string_view text_;
   const std::string* source_;
   const Tracker& tracker_;
   std::vector<Node> open_;
@@ -185,7 +208,7 @@ Node ParseJson(std::string_view text, const std::string& name) {
   RequireUtf8(text, name);
   if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
   Tracker tracker;
-  Builder builder(name, tracker);
+  Builder builder(text, name, tracker);
   nlohmann::json::sax_parse(Iterator(text.data(), &tracker),
                             Iterator(text.data() + text.size(), &tracker), &builder);
   return builder.root;

@@ -44,6 +44,20 @@ std::string NearFiles(const fs::path& path) {
   return guess.empty() ? "check the path" : guess;
 }
 
+// What git leaves in a file whose two versions it couldn't join.
+void RequireMerged(const std::string& text, const fs::path& path) {
+  int line = 1;
+  for (size_t at = 0; at < text.size(); ++line) {
+    if (text.compare(at, 8, "<<<<<<< ") == 0) {
+      throw UsageError({.what = "git's mark of a conflict stands here",
+                        .where = Origin{InternName(path.string()), line, 1}.Text(),
+                        .next = "choose one of the two versions, and remove the marks"});
+    }
+    at = text.find('\n', at);
+    at = at == std::string::npos ? text.size() : at + 1;
+  }
+}
+
 void Finish(Resolved& result, const std::vector<std::string>& overrides,
             const LoadOptions& options) {
   StripDelete(result.root);
@@ -81,6 +95,7 @@ Node Loader::File(const fs::path& path, const Origin& from) {
   auto [seen, first] = seen_.emplace(id, result_.sources.size());
   if (first) result_.sources.push_back({path.string(), ReadFile(path)});
   const std::string text = result_.sources[seen->second].content;
+  if (text.find("<<<<<<< ") != std::string::npos) RequireMerged(text, path);
   const size_t warnings = result_.warnings.size();
   const size_t dropped = result_.dropped.size();
   open_.push_back(id);

@@ -104,7 +104,6 @@ class NewStyle {
                         .next = "import each base once"});
     open_.push_back(name);
     python::Evaluator evaluator(arena_, budget_, file.source());
-    evaluator.SetLazyImports(true);
     evaluator.SetImporter([&](const std::string& module, const Origin& at) {
       python::Namespace base = Run(find_(module, file.path(), at));
       // What a base defines is a ConfigDict to the files that import it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "exp/base/error.h"
@@ -63,10 +64,8 @@ double ParseFloat(std::string_view body) {
   double value = 0;
   auto [end, error] = std::from_chars(body.data(), body.data() + body.size(), value);
   if (error == std::errc::result_out_of_range) {
-    // As strtod: too large is infinite, too small is zero. from_chars leaves the value untouched.
-    size_t e = body.find_first_of("eE");
-    bool tiny = e != std::string_view::npos && body[e + 1] == '-';
-    return tiny ? 0.0 : std::numeric_limits<double>::infinity();
+    // strtod tells what from_chars doesn't: too large is infinite, too small is zero.
+    return std::strtod(std::string(body).c_str(), nullptr);
   }
   return value;
 }

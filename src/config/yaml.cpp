@@ -3,6 +3,7 @@
 #include <yaml.h>
 
 #include <unordered_map>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "src/config/scalar.h"
@@ -93,15 +94,26 @@ class Parser {
     const yaml_mark_t& mark = parser_.problem_mark;
     std::string problem = parser_.problem == nullptr ? "not YAML" : parser_.problem;
     std::string context = parser_.context == nullptr ? "" : parser_.context;
+    if (parser_.error == YAML_READER_ERROR) {
+      throw UsageError({.what = "not valid YAML: " + problem,
+                        .where = AtByte(parser_.problem_offset).Text(),
+                        .next = "write it as an escape in double quotes, such as \"\\x07\""});
+    }
     if (mark.index < text_.size() && TabAt(mark)) {
       Fail("a tab stands in the indentation", mark, "spaces", "replace the tabs by spaces");
     }
+    static constexpr std::pair<const char*, const char*> kAdvice[] = {
+        {"simple key",
+         "check the indentation, and that every key is followed by a colon and a space"},
+        {"':'", "check the indentation, and that every key is followed by a colon and a space"},
+        {"mapping values",
+         "put quotes around a value that holds a colon and a space, or check the indentation"},
+        {"cannot start any token", "put quotes around text that starts with @, % or `"},
+        {"unknown escape", "double each backslash, or put the text into single quotes"},
+    };
     std::string next;
-    if (problem.find("simple key") != std::string::npos ||
-        problem.find("':'") != std::string::npos) {
-      next = "check the indentation, and that every key is followed by a colon and a space";
-    } else if (problem.find("mapping values") != std::string::npos) {
-      next = "put quotes around a value that holds a colon and a space, or check the indentation";
+    for (const auto& [part, advice] : kAdvice) {
+      if (next.empty() && problem.find(part) != std::string::npos) next = advice;
     }
     std::string where_from;
     if (!context.empty() && parser_.context_mark.line != mark.line) {
@@ -109,6 +121,19 @@ class Parser {
     }
     Fail("not valid YAML: " + problem + (context.empty() ? "" : " (" + context + where_from + ")"),
          mark, "", next);
+  }
+
+  Origin AtByte(size_t offset) const {
+    Origin at{source_, 1, 1};
+    for (char c : text_.substr(0, offset)) {
+      if (c == '\n') {
+        ++at.line;
+        at.column = 1;
+      } else if ((static_cast<unsigned char>(c) & 0xc0) != 0x80) {
+        ++at.column;
+      }
+    }
+    return at;
   }
 
   // libyaml counts characters, not bytes: walks the marked line.
@@ -203,8 +228,16 @@ class Parser {
     return node;
   }
 
+  [[noreturn]] void Refuse(const std::string& type, const yaml_mark_t& mark) const {
+    const bool code = type.rfind("python/", 0) == 0;
+    Fail("the tag !!" + type + (code ? " would run code and is refused" : " isn't known"), mark,
+         "plain values", "write the value itself");
+  }
+
   Node Standard(std::string_view text, std::string_view type, const yaml_mark_t& mark) {
     if (type == "str") return Node(text);
+    if (type != "int" && type != "float" && type != "bool" && type != "null")
+      Refuse(std::string(type), mark);
     Node node = ResolveScalar(text, ScalarStyle::kFile, nullptr);
     if (type == "float" && node.IsInt()) return Node(node.AsDouble());
     if (type == "float" && node.tag() == kBigInt)
@@ -253,8 +286,7 @@ class Parser {
         node[0].IsString()) {
       return options_.eval(node[0].AsString(), node[0].origin());
     }
-    Fail("the tag !!" + type + " would run code and is refused", mark, "plain values",
-         "write the value itself");
+    Refuse(type, mark);
   }
 
   Node Mapping(Event& event, int depth, size_t* weight) {
@@ -276,8 +308,7 @@ class Parser {
     if (!tag.empty() && tag.rfind(kStandardTag, 0) != 0 && tag != "!") {
       dict.set_tag(tag);
     } else if (!tag.empty() && tag != "!" && tag != std::string(kStandardTag) + "map") {
-      Fail("the tag !!" + tag.substr(kStandardTag.size()) + " would run code and is refused", mark,
-           "plain values", "write the value itself");
+      Refuse(tag.substr(kStandardTag.size()), mark);
     }
     if (!anchor.empty()) anchors_[anchor] = {dict, own};
     return dict;

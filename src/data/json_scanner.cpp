@@ -15,6 +15,7 @@
 #include <numeric>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "src/data/file_kind.h"
 
 namespace xp::data {
@@ -22,25 +23,6 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
 constexpr size_t kMaxDepth = 256;  // far beyond any annotation file, far below the stack
-
-void AppendUtf8(unsigned code, std::string* out) {
-  if (code < 0x80) {
-    out->push_back(static_cast<char>(code));
-    return;
-  }
-  if (code < 0x800) {
-    out->push_back(static_cast<char>(0xC0 | (code >> 6)));
-  } else {
-    if (code < 0x10000) {
-      out->push_back(static_cast<char>(0xE0 | (code >> 12)));
-    } else {
-      out->push_back(static_cast<char>(0xF0 | (code >> 18)));
-      out->push_back(static_cast<char>(0x80 | ((code >> 12) & 0x3F)));
-    }
-    out->push_back(static_cast<char>(0x80 | ((code >> 6) & 0x3F)));
-  }
-  out->push_back(static_cast<char>(0x80 | (code & 0x3F)));
-}
 
 }  // namespace
 
@@ -284,7 +266,7 @@ void JsonScanner::ReadEscape(std::string* out) {
   } else if (code >= 0xD800 && code < 0xE000) {
     code = 0xFFFD;  // half a pair stands for nothing
   }
-  AppendUtf8(code, out);
+  AppendUtf8(*out, code);
 }
 
 void JsonScanner::String(std::string* out) {

@@ -2,22 +2,10 @@
 
 #include <cstdint>
 
+#include "exp/base/utf8.h"
+
 namespace xp::snapshot {
 namespace {
-
-void AppendUtf8(std::string& out, uint32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += {static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 63))};
-  } else if (c < 0x10000) {
-    out += {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 63)),
-            static_cast<char>(0x80 | (c & 63))};
-  } else {
-    out += {static_cast<char>(0xF0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 63)),
-            static_cast<char>(0x80 | (c >> 6 & 63)), static_cast<char>(0x80 | (c & 63))};
-  }
-}
 
 uint32_t Unit(const std::string& bytes, size_t at, bool big) {
   unsigned char a = static_cast<unsigned char>(bytes[at]),

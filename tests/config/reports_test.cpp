@@ -207,6 +207,20 @@ TEST_CASE("new-style Python configs") {
       R"({"act":{"f":"torch.nn.functional.relu","type":"torch.nn.ReLU"},"hidden":5,"opt":{"inner":{"a":1,"b":2,"c":3},"lr":0.2,"type":"torch.optim.SGD"}})");
 }
 
+TEST_CASE("what read_base() imports is there before the first statement (as in mmengine)") {
+  test::Folder folder;
+  folder.Write("base.py", "x = 1\nlr = dict(a=1)\nmodel = dict(n=1)\n");
+  const std::string read = "from mmengine.config import read_base\n";
+  std::string above =
+      folder.Write("above.py", read + "x = 5\nwith read_base():\n    from .base import *\n");
+  CHECK(CanonicalJson(Load(above).root) == R"({"lr":{"a":1},"model":{"n":1},"x":5})");
+  // A base that read_base() names may be imported from outside of it as well.
+  std::string outside = folder.Write(
+      "outside.py",
+      read + "with read_base():\n    from .base import x\nfrom .base import lr\nlr.a = 3\n");
+  CHECK(CanonicalJson(Load(outside).root) == R"({"lr":{"a":3},"x":1})");
+}
+
 TEST_CASE("pkg:: bases get their scope") {
   Folder folder;
   folder.Write("site/mmdet/.mim/configs/x/y.py",
@@ -217,6 +231,13 @@ TEST_CASE("pkg:: bases get their scope") {
   CHECK(CanonicalJson(Load(path, {}, options).root) ==
         R"({"model":{"_scope_":"mmdet","head":{"type":"H"},"type":"M"},"plain":{"a":1}})");
   CHECK_THAT(Message(path), ContainsSubstring("--search-path"));
+}
+
+TEST_CASE("a reference's name may hold references") {
+  Resolved config =
+      LoadText("a: ${b.${c}}\nb: {x: [1], y: 2}\nc: x\nd: v${b.${e.f}}\ne: {f: y}\n", "t.yaml");
+  CHECK(CanonicalJson(config.root) ==
+        R"({"a":[1],"b":{"x":[1],"y":2},"c":"x","d":"v2","e":{"f":"y"}})");
 }
 
 TEST_CASE("interpolation: types, relatives, cycles, bombs, escapes") {

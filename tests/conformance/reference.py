@@ -2,6 +2,7 @@
 
 python reference.py [--quiet] < list > lines
 """
+import contextlib
 import json
 import sys
 import time
@@ -30,7 +31,8 @@ for line in sys.stdin:
     path = line.rstrip('\n')
     out = {'config': path}
     try:
-        config = Config.fromfile(path, import_custom_modules=False, format_python_code=False)
+        with contextlib.redirect_stdout(sys.stderr):  # a config may print
+            config = Config.fromfile(path, import_custom_modules=False, format_python_code=False)
         out['resolved'] = plain(config.to_dict())
         good += 1
     except Exception as e:  # whatever is wrong with the config

@@ -1,14 +1,26 @@
 // Names, attributes, subscripts and slices, and which of the file's keys a value was read from.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 
 #include "exp/config/canonical.h"
 #include "src/config/python/evaluator.h"
 #include "src/config/suggest.h"
 
 namespace xp::config::python {
+namespace {
+
+// Python's builtins that reach outside of the config, or make what it can't hold.
+constexpr std::string_view kRefused[] = {
+    "open",       "eval",      "exec",        "compile",      "__import__", "input",     "globals",
+    "locals",     "vars",      "dir",         "setattr",      "delattr",    "object",    "super",
+    "bytes",      "complex",   "id",          "hash",         "iter",       "next",      "slice",
+    "memoryview", "bytearray", "classmethod", "staticmethod", "property",   "breakpoint"};
+
+}  // namespace
 
 Value* Evaluator::Local(const std::string& name) {
   for (size_t i = scopes_.size(); i > visible_from_; --i) {
@@ -32,6 +44,10 @@ Value Evaluator::EvalName(const Ast& ast) {
     FunctionObject function;
     function.name = name;
     return arena_.Function(std::move(function));
+  }
+  if (std::find(std::begin(kRefused), std::end(kRefused), name) != std::end(kRefused)) {
+    Fail(ast, fmt::format("`{}` can't be used in a config", name),
+         "configs are evaluated without running Python; write the value out");
   }
   std::vector<std::string> names;
   for (const DictObject::Pair& pair : globals_.dict->pairs) names.push_back(Str(pair.key));
@@ -144,7 +160,7 @@ Value Evaluator::Attribute(const Ast& at, const Value& object, const std::string
     if (full == "math.tau") return Value::Float(6.283185307179586);
     if (full == "math.inf") return Value::Float(HUGE_VAL);
     if (full == "math.nan") return Value::Float(std::nan(""));
-    if (full == "os.sep") return Value::String("/");
+    if (full == "os.sep" || full == "os.path.sep") return Value::String("/");
     if (full == "os.path" || full == "os.environ") return Value::Module(full);
     if (!IsModuleMember(full)) {
       Fail(at, fmt::format("`{}` can't be used in a config", full),
@@ -176,7 +192,7 @@ Value Evaluator::Attribute(const Ast& at, const Value& object, const std::string
     for (const DictObject::Pair& pair : object.dict->pairs) names.push_back(Str(pair.key));
     Fail(at, fmt::format("the dict has no key `{}`", name), DidYouMean(Nearest(name, names)));
   }
-  Fail(at, fmt::format("a {} has no attribute `{}` that a config can use", TypeName(object.type),
+  Fail(at, fmt::format("{} has no attribute `{}` that a config can use", WithArticle(object.type),
                        name));
 }
 
@@ -206,10 +222,10 @@ Value Evaluator::Subscript(const Ast& at, const Value& object, const Ast& index_
          DidYouMean(Nearest(Str(index), names)));
   }
   if (!object.IsSequence() && object.type != Type::kString) {
-    Fail(at, fmt::format("a {} can't be indexed", TypeName(object.type)));
+    Fail(at, fmt::format("{} can't be indexed", WithArticle(object.type)));
   }
   if (!index.IsIntegral())
-    Fail(index_ast, fmt::format("an index is an int, this is a {}", TypeName(index.type)));
+    Fail(index_ast, fmt::format("an index is an int, this is {}", WithArticle(index.type)));
   if (object.IsSequence())
     return object.list->items[Position(at, index.AsInt(), object.list->items.size())];
   std::vector<std::string> characters = Characters(object.Text());
@@ -258,7 +274,7 @@ std::vector<size_t> Evaluator::SlicePositions(const Ast& at, const Ast& slice, s
 Value Evaluator::Slice(const Ast& at, const Value& object, const Ast& slice) {
   bool text = object.type == Type::kString;
   if (!object.IsSequence() && !text)
-    Fail(at, fmt::format("a {} can't be sliced", TypeName(object.type)));
+    Fail(at, fmt::format("{} can't be sliced", WithArticle(object.type)));
   std::vector<std::string> letters;
   if (text) letters = Characters(object.Text());
   std::string characters;

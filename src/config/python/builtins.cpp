@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "exp/base/utf8.h"
 #include "src/config/python/evaluator.h"
 
 namespace xp::config::python {
@@ -32,6 +33,30 @@ double RoundTo(double value, int64_t digits) {
   }
   // Correctly rounded decimal text, as CPython's dtoa mode 3.
   return std::stod(fmt::format("{:.{}f}", value, digits));
+}
+
+// The number of the one UTF-8 character that the text is.
+uint32_t CodePoint(const std::string& character) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 1) return byte(0);
+  uint32_t code = byte(0) & (0xffU >> (character.size() + 1));
+  for (size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3fU);
+  return code;
+}
+
+// Drops the 0x of int('0x1f', 16) and int('0x1f', 0); returns the base that the digits are of.
+int DropBasePrefix(std::string& digits, int base) {
+  const size_t sign = !digits.empty() && digits[0] == '-' ? 1 : 0;
+  int prefix = 0;
+  if (digits.size() > sign + 2 && digits[sign] == '0') {
+    const char letter = static_cast<char>(std::tolower(digits[sign + 1]));
+    prefix = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
+  }
+  if (prefix != 0 && (base == 0 || base == prefix)) {
+    digits.erase(sign, 2);
+    return prefix;
+  }
+  return base == 0 ? 10 : base;
 }
 
 }  // namespace
@@ -62,7 +87,7 @@ Value Evaluator::Round(const Ast& at, Arguments& arguments) {
   Need(at, arguments, 1, 2, "round");
   const Value& value = arguments.positional[0];
   if (!value.IsNumber())
-    Fail(at, fmt::format("round() takes a number, this is a {}", TypeName(value.type)));
+    Fail(at, fmt::format("round() takes a number, this is {}", WithArticle(value.type)));
   bool whole = arguments.positional.size() == 1 || arguments.positional[1].type == Type::kNone;
   if (value.IsIntegral() && whole) return Value::Int(value.AsInt());
   if (whole) {
@@ -99,7 +124,7 @@ Value Evaluator::Convert(const Ast& at, const std::string& type, Arguments& argu
     return Value::Int(static_cast<int64_t>(value.number));
   }
   if (value.type != Type::kString)
-    Fail(at, fmt::format("{}() can't take a {}", type, TypeName(value.type)));
+    Fail(at, fmt::format("{}() can't take {}", type, WithArticle(value.type)));
   std::string text = value.Text();
   text.erase(0, std::min(text.find_first_not_of(" \t\n\r"), text.size()));
   text.erase(text.find_last_not_of(" \t\n\r") + 1);
@@ -112,9 +137,10 @@ Value Evaluator::Convert(const Ast& at, const std::string& type, Arguments& argu
     int base = 10;
     if (arguments.positional.size() == 2 && arguments.positional[1].IsIntegral()) {
       int64_t asked = arguments.positional[1].AsInt();
-      if (asked < 2 || asked > 36) Fail(at, "int()'s base goes from 2 to 36");
-      base = static_cast<int>(asked);
+      if (asked != 0 && (asked < 2 || asked > 36)) Fail(at, "int()'s base is 0 or from 2 to 36");
+      base = DropBasePrefix(digits, static_cast<int>(asked));
     }
+    end = digits.data() + digits.size();
     auto [stop, error] = std::from_chars(digits.data(), end, number, base);
     if (error != std::errc() || stop != end)
       Fail(at, fmt::format("int() can't read {}", Repr(value)));
@@ -208,23 +234,30 @@ Value Evaluator::Text(const Ast& at, const std::string& name, Arguments& argumen
     return Value::String(Format(at, value, given.size() == 2 ? given[1].Text() : ""));
   }
   if (name == "ascii") {
-    std::string repr = Repr(value);
-    for (char c : repr) {
-      if ((static_cast<unsigned char>(c) & 0x80) != 0) Fail(at, "ascii() knows ASCII letters only");
+    std::string out;
+    for (const std::string& character : Characters(Repr(value))) {
+      const uint32_t code = CodePoint(character);
+      out += code < 0x80      ? character
+             : code < 0x100   ? fmt::format("\\x{:02x}", code)
+             : code < 0x10000 ? fmt::format("\\u{:04x}", code)
+                              : fmt::format("\\U{:08x}", code);
     }
-    return Value::String(std::move(repr));
+    return Value::String(std::move(out));
   }
   if (name == "ord") {
-    if (value.type != Type::kString || value.Text().size() != 1 ||
-        (static_cast<unsigned char>(value.Text()[0]) & 0x80) != 0)
-      Fail(at, "ord() takes one ASCII letter");
-    return Value::Int(value.Text()[0]);
+    if (value.type != Type::kString || Characters(value.Text()).size() != 1)
+      Fail(at, "ord() takes one character");
+    return Value::Int(CodePoint(value.Text()));
   }
   if (!value.IsIntegral()) Fail(at, fmt::format("{}() takes an int", name));
   int64_t number = value.AsInt();
   if (name == "chr") {
-    if (number < 0 || number > 0x7f) Fail(at, "chr() knows ASCII letters only");
-    return Value::String(std::string(1, static_cast<char>(number)));
+    const bool surrogate = number >= 0xd800 && number <= 0xdfff;
+    if (number < 0 || number > 0x10ffff || surrogate)
+      Fail(at, "chr() takes the number of a character, up to 0x10ffff");
+    std::string character;
+    AppendUtf8(character, static_cast<uint32_t>(number));
+    return Value::String(std::move(character));
   }
   uint64_t magnitude =
       number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
@@ -320,7 +353,7 @@ Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& argu
     if (first.IsSequence()) return Value::Int(static_cast<int64_t>(first.list->items.size()));
     if (first.type == Type::kDict || first.type == Type::kSet)
       return Value::Int(static_cast<int64_t>(first.dict->pairs.size()));
-    Fail(at, fmt::format("a {} has no length", TypeName(first.type)));
+    Fail(at, fmt::format("{} has no length", WithArticle(first.type)));
   }
   if (name == "abs") {
     if (!first.IsNumber()) Fail(at, "abs() takes a number");

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "exp/base/error.h"
 #include "src/config/python/evaluator.h"
@@ -15,6 +16,7 @@ constexpr int kMaxCopy = 150;
 
 Evaluator::Arguments Evaluator::EvalArguments(const Ast& call) {
   Arguments arguments;
+  bool unpacked = false;
   for (size_t i = 1; i < call.kids.size(); ++i) {
     const Ast& kid = *call.kids[i];
     if (kid.kind == AstKind::kStarred) {
@@ -23,17 +25,26 @@ Evaluator::Arguments Evaluator::EvalArguments(const Ast& call) {
     } else if (kid.kind == AstKind::kKeyword && kid.text.empty()) {
       Value from = Eval(*kid.kids[0]);
       if (from.type != Type::kDict)
-        Fail(kid, fmt::format("`**` needs a dict, this is a {}", TypeName(from.type)));
+        Fail(kid, fmt::format("`**` needs a dict, this is {}", WithArticle(from.type)));
       for (const DictObject::Pair& pair : from.dict->pairs) {
         if (pair.key.type != Type::kString) Fail(kid, "`**` needs string keys");
         arguments.keywords.emplace_back(pair.key.Text(), pair.value);
       }
+      unpacked = true;
     } else if (kid.kind == AstKind::kKeyword) {
       arguments.keywords.emplace_back(kid.text, Eval(*kid.kids[0]));
     } else {
       arguments.positional.push_back(Eval(kid));
     }
     Charge(call, sizeof(Value));
+  }
+  if (unpacked) {
+    std::unordered_set<std::string> names;
+    for (const auto& [name, value] : arguments.keywords) {
+      if (!names.insert(name).second)
+        Fail(call, fmt::format("the argument `{}` is given twice", name),
+             "write {**a, 'key': value} to let the later value win");
+    }
   }
   return arguments;
 }
@@ -59,7 +70,7 @@ Value Evaluator::Call(const Ast& ast) {
          "configs are evaluated without running Python; write the value out");
   }
   if (function.type != Type::kFunction)
-    Fail(ast, fmt::format("a {} can't be called", TypeName(function.type)));
+    Fail(ast, fmt::format("{} can't be called", WithArticle(function.type)));
   Arguments arguments = EvalArguments(ast);
   Sources from = function.function->self.from;
   for (const Value& value : arguments.positional) from = Join(from, value.from);
@@ -75,7 +86,7 @@ Value Evaluator::Call(const Ast& ast) {
 
 Value Evaluator::Invoke(const Ast& at, const Value& function, Arguments arguments) {
   if (function.type != Type::kFunction)
-    Fail(at, fmt::format("a {} can't be called", TypeName(function.type)));
+    Fail(at, fmt::format("{} can't be called", WithArticle(function.type)));
   if (++calls_ > kMaxCalls) Fail(at, "functions call each other too deeply");
   const FunctionObject& object = *function.function;
   Value result;
@@ -167,7 +178,7 @@ void Evaluator::Need(const Ast& at, const Arguments& arguments, size_t least, si
 
 std::string Evaluator::Id(const Ast& at, const Value& key) const {
   std::string id;
-  if (!KeyId(key, &id)) Fail(at, fmt::format("a {} can't be a key", TypeName(key.type)));
+  if (!KeyId(key, &id)) Fail(at, fmt::format("{} can't be a key", WithArticle(key.type)));
   return id;
 }
 
@@ -197,7 +208,7 @@ std::vector<Value> Evaluator::Iterate(const Ast& at, const Value& value) {
     for (std::string& character : Characters(value.Text()))
       items.push_back(Value::String(std::move(character)));
   } else {
-    Fail(at, fmt::format("a {} can't be gone through item by item", TypeName(value.type)));
+    Fail(at, fmt::format("{} can't be gone through item by item", WithArticle(value.type)));
   }
   Charge(at, items.size() * sizeof(Value));
   return items;

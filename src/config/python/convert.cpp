@@ -69,7 +69,7 @@ class Converter {
       case Type::kSet:
         return Container(value, depth, weight);
       default:
-        Fail(value, fmt::format("a {} can't be a config value", TypeName(value.type)));
+        Fail(value, fmt::format("{} can't be a config value", WithArticle(value.type)));
     }
   }
 

@@ -45,7 +45,6 @@ class Evaluator {
   void SetImporter(std::function<Namespace(const std::string& module, const Origin& at)> importer) {
     importer_ = std::move(importer);
   }
-  void SetLazyImports(bool lazy) { lazy_imports_ = lazy; }
 
   void Run(const Ast& module);
   Value Evaluate(const Ast& expression) { return Eval(expression); }
@@ -94,6 +93,7 @@ class Evaluator {
   void Import(const Ast& statement);
   void ImportFrom(const Ast& statement);
   void ImportBase(const Ast& statement);
+  void BindBase(const Ast& line);
   void Bind(const std::string& name, Value value);
   void BindOutsideComprehension(const std::string& name, Value value);
   void SetSlice(const Ast& target, const Value& object, const Ast& slice, const Value& value);
@@ -184,7 +184,7 @@ class Evaluator {
   Value globals_;
   Value base_;
   std::function<Namespace(const std::string&, const Origin&)> importer_;
-  bool lazy_imports_ = false;
+  std::unordered_map<std::string, Namespace> bases_;  // by module, of read_base()
   std::unordered_set<std::string> imported_;
   std::vector<std::shared_ptr<Scope>> scopes_;  // of functions and comprehensions, innermost last
   size_t visible_from_ = 0;                     // scopes before it belong to callers

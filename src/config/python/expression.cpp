@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <unordered_set>
 
 #include "exp/base/error.h"
 #include "src/config/python/parser.h"
@@ -308,11 +309,14 @@ AstPtr ExpressionParser::Call(AstPtr function) {
   AstPtr call = NewAt(AstKind::kCall, *function);
   Add(*call, std::move(function));
   ++at_;
+  std::unordered_set<std::string> given;
   while (!Is(")")) {
     if (Is("**") || (Peek().kind == TokenKind::kName && Peek(1).kind == TokenKind::kOperator &&
                      Peek(1).text == "=")) {
       AstPtr keyword = New(AstKind::kKeyword);
       if (!Take("**")) {
+        if (!given.insert(Peek().text).second)
+          Fail(fmt::format("the argument `{}` is given twice", Peek().text));
         keyword->text = Name("an argument's name");
         ++at_;
       }
@@ -324,6 +328,9 @@ AstPtr ExpressionParser::Call(AstPtr function) {
       Add(*star, Expression());
       Add(*call, std::move(star));
     } else {
+      if (call->kids.back()->kind == AstKind::kKeyword)
+        Fail("an argument without a name after one with a name",
+             "name it, or move it to the front");
       AstPtr value = Expression();
       if (Is("for")) {
         AstPtr generator = NewAt(AstKind::kGenerator, *value);

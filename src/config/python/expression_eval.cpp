@@ -66,7 +66,10 @@ Value Evaluator::Eval(const Ast& ast) {
     case AstKind::kSubscript: {
       std::string path = ChainPath(ast);
       Value value = EvalChain(ast);
-      return path.empty() ? value : Place(Derived(std::move(value), path), ast);
+      if (!path.empty()) return Place(Derived(std::move(value), path), ast);
+      // Can't be a config's value, which the message then says with this place.
+      if (value.type == Type::kFunction || value.type == Type::kModule) value.origin = At(ast);
+      return value;
     }
     case AstKind::kTuple:
     case AstKind::kList:
@@ -155,7 +158,8 @@ Value Evaluator::EvalDict(const Ast& ast) {
     if (ast.kids[i] == nullptr) {
       Value from = Eval(*ast.kids[i + 1]);
       if (from.type != Type::kDict)
-        Fail(*ast.kids[i + 1], fmt::format("`**` needs a dict, this is a {}", TypeName(from.type)));
+        Fail(*ast.kids[i + 1],
+             fmt::format("`**` needs a dict, this is {}", WithArticle(from.type)));
       UpdateDict(ast, *dict.dict, from, false);
     } else {
       Value key = Eval(*ast.kids[i]);

@@ -126,7 +126,7 @@ std::string FormatNumber(const Value& value, const Spec& spec) {
     } else if (type == '%') {
       text = fmt::format("{:.{}f}%", number * 100, precision < 0 ? 6 : precision);
     } else {
-      throw fmt::format("the format type `{}` doesn't fit a {}", type, TypeName(value.type));
+      throw fmt::format("the format type `{}` doesn't fit {}", type, WithArticle(value.type));
     }
   }
   if (spec.group != 0) text = Grouped(text, spec.group);
@@ -144,9 +144,9 @@ std::string Evaluator::Format(const Ast& at, const Value& value, const std::stri
       return Padded(FormatNumber(value, spec), spec, '>');
     if (value.type == Type::kBig) return Padded(Str(value), spec, '>');
     if (value.type != Type::kString && value.type != Type::kBool)
-      throw fmt::format("a {} takes no format", TypeName(value.type));
+      throw fmt::format("{} takes no format", WithArticle(value.type));
     if (spec.type != 0 && spec.type != 's')
-      throw fmt::format("the format type `{}` doesn't fit a {}", spec.type, TypeName(value.type));
+      throw fmt::format("the format type `{}` doesn't fit {}", spec.type, WithArticle(value.type));
     std::string text = Str(value);
     if (spec.precision >= 0) {
       std::vector<std::string> characters = Characters(text);

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "src/config/placeholder.h"
 
 namespace xp::config::python {
@@ -61,6 +62,11 @@ class Lexer {
   }
 
  private:
+  struct Indent {
+    size_t width = 0;       // with tabs of eight
+    size_t characters = 0;  // with tabs of one
+  };
+
   char Peek(size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
@@ -101,33 +107,46 @@ class Lexer {
   // Reads the indentation of the next line that holds something; false at the end.
   bool Indentation() {
     while (true) {
-      size_t width = 0;
+      Indent indent;
       size_t at = at_;
       for (; at < text_.size() && (text_[at] == ' ' || text_[at] == '\t' || text_[at] == '\f');
            ++at) {
-        width = text_[at] == '\t' ? width / 8 * 8 + 8 : text_[at] == '\f' ? 0 : width + 1;
+        const bool tab = text_[at] == '\t';
+        indent.width = tab ? indent.width / 8 * 8 + 8 : indent.width + 1;
+        indent.characters += 1;
+        if (text_[at] == '\f') indent = {};
       }
       if (at >= text_.size()) return false;
       char c = text_[at];
-      if (c == '#' || c == '\n' || (c == '\r' && at + 1 < text_.size() && text_[at + 1] == '\n')) {
+      if (c == '#' || c == '\n') {
         size_t end = text_.find('\n', at);
         Advance((end == std::string_view::npos ? text_.size() : end + 1) - at_);
         if (at_ >= text_.size()) return false;
         continue;
       }
       Advance(at - at_);
-      if (width > indents_.back()) {
+      if (Deeper(indent)) {
         if (indents_.size() > kMaxIndents) Fail("indented more than 100 levels deep");
-        indents_.push_back(width);
+        indents_.push_back(indent);
         Add(TokenKind::kIndent, "");
       }
-      while (width < indents_.back()) {
+      while (indent.width < indents_.back().width) {
         indents_.pop_back();
         Add(TokenKind::kDedent, "");
-        if (width > indents_.back()) Fail("the indentation fits no line above");
+        if (Deeper(indent)) Fail("the indentation fits no line above");
       }
       return true;
     }
+  }
+
+  // Python's rule: what is deeper with tabs of eight must be so with tabs of one.
+  bool Deeper(const Indent& indent) const {
+    const Indent& open = indents_.back();
+    const bool wider = indent.width > open.width;
+    if (wider != (indent.characters > open.characters) ||
+        (indent.width == open.width) != (indent.characters == open.characters))
+      Fail("tabs and spaces are mixed in the indentation", "use spaces throughout");
+    return wider;
   }
 
   void SkipSpace() {
@@ -135,8 +154,8 @@ class Lexer {
       char c = Peek();
       if (c == ' ' || c == '\t' || c == '\r' || c == '\f') {
         Advance(1);
-      } else if (c == '\\' && (Peek(1) == '\n' || (Peek(1) == '\r' && Peek(2) == '\n'))) {
-        Advance(Peek(1) == '\n' ? 2 : 3);
+      } else if (c == '\\' && Peek(1) == '\n') {
+        Advance(2);
       } else if (c == '#') {
         size_t end = std::min(text_.find('\n', at_), text_.size());
         Advance(end - at_);
@@ -257,11 +276,20 @@ class Lexer {
       if (real) base = 0;
     }
     std::string digits(text_.substr(at_, end - at_));
+    for (size_t i = 0; i < digits.size(); ++i) {
+      const bool between = i > 0 && i + 1 < digits.size() && digits[i - 1] != '.' &&
+                           std::isxdigit(digits[i + 1]) != 0 && digits[i - 1] != '_';
+      if (digits[i] == '_' && !between) Fail("not a number: " + digits.substr(0, 40));
+    }
     digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
     if (end < text_.size() && NamePart(text_[end])) {
       char c = text_[end];
       Fail(c == 'j' || c == 'J' ? "complex numbers can't be config values"
                                 : "a number runs into a name");
+    }
+    if (base == 10 && digits[0] == '0' && digits.find_first_not_of('0') != std::string::npos) {
+      Fail("an int can't begin with 0: " + digits.substr(0, 40),
+           "drop the zeros, or write 0o for octal");
     }
     Token& token = Add(base == 0 ? TokenKind::kFloat : TokenKind::kInt, digits);
     if (base == 0) {
@@ -344,27 +372,9 @@ class Lexer {
   int depth_ = 0;
   int open_line_ = 0;
   int open_column_ = 0;
-  std::vector<size_t> indents_{0};
+  std::vector<Indent> indents_{Indent{}};
   std::vector<Token> tokens_;
 };
-
-void AppendUtf8(std::string& out, uint32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xc0 | code >> 6);
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xe0 | code >> 12);
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  } else {
-    out += static_cast<char>(0xf0 | code >> 18);
-    out += static_cast<char>(0x80 | (code >> 12 & 0x3f));
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  }
-}
 
 // Reads `count` hex digits (or up to 3 octal ones for base 8) at `at`; false when they aren't
 // there.
@@ -408,10 +418,12 @@ std::string Unescape(std::string_view text, const Origin& at) {
     } else if (c >= '0' && c <= '7' && ReadCode(text, i, 3, 8, &code, &used)) {
       AppendUtf8(out, code);
       i += used - 1;
+    } else if (c == 'N') {
+      throw UsageError({.what = "`\\N` names a character",
+                        .where = at.Text(),
+                        .next = "write the character itself"});
     } else if (which != std::string_view::npos) {
       out += kTo[which];
-    } else if (c == '\r' && i + 1 < text.size() && text[i + 1] == '\n') {
-      ++i;
     } else if (c != '\n') {
       out += '\\';
       out += c;

@@ -27,7 +27,7 @@ Value Evaluator::Unary(const Ast& at, const std::string& op, const Value& operan
   }
   if (operand.type == Type::kFloat && op != "~")
     return Value::Float(op == "-" ? -operand.number : operand.number);
-  Fail(at, fmt::format("`{}` can't be applied to a {}", op, TypeName(operand.type)));
+  Fail(at, fmt::format("`{}` can't be applied to {}", op, WithArticle(operand.type)));
 }
 
 Value Evaluator::Integers(const Ast& at, const std::string& op, int64_t a, int64_t b) {
@@ -184,8 +184,8 @@ Value Evaluator::Binary(const Ast& at, const std::string& op, const Value& left,
       (right.type == Type::kBig || right.IsNumber()))
     Fail(at, "the result doesn't fit into 64 bits",
          "ints of 2^63 and more can't be calculated with");
-  Fail(at, fmt::format("`{}` can't be applied to a {} and a {}", op, TypeName(left.type),
-                       TypeName(right.type)));
+  Fail(at, fmt::format("`{}` can't be applied to {} and {}", op, WithArticle(left.type),
+                       WithArticle(right.type)));
 }
 
 }  // namespace xp::config::python

@@ -48,7 +48,7 @@ class ExpressionParser {
   int nesting_ = 0;
 
  private:
-  static constexpr int kMaxNesting = 100;  // brackets, lambdas and conditionals inside each other
+  static constexpr int kMaxNesting = 200;  // a bracket counts twice: itself and the value in it
 
   struct Nested {
     explicit Nested(ExpressionParser& parser) : parser_(parser) {

@@ -27,15 +27,20 @@ class ModuleParser : public ExpressionParser {
   }
 
  private:
+  [[noreturn]] void Refuse(const std::string& construct) const {
+    Fail(construct + " can't be used in a config",
+         "configs are evaluated without running Python; write the value out");
+  }
+
   void Statement(Ast& block) {
     static constexpr std::string_view kRefused[] = {"class", "try",   "async", "await",
                                                     "yield", "raise", "@"};
     for (std::string_view word : kRefused) {
-      if (Is(word)) {
-        Fail(fmt::format("`{}` can't be used in a config", word == "@" ? "a decorator" : word),
-             "configs are evaluated without running Python; write the value out");
-      }
+      if (Is(word)) Refuse(word == "@" ? "a decorator" : fmt::format("`{}`", word));
     }
+    const TokenKind next = Peek(1).kind;
+    if (Is("match") && next != TokenKind::kOperator && next != TokenKind::kNewline)
+      Refuse("`match`");
     if (Is("if")) return Add(block, If());
     if (Is("for")) return Add(block, For());
     if (Is("while")) return Add(block, While());
@@ -137,6 +142,7 @@ class ModuleParser : public ExpressionParser {
     AstPtr node = New(AstKind::kWith);
     ++at_;
     Add(*node, Expression());
+    if (Is("as") || Is(",")) Refuse("`with` of anything but read_base()");
     Add(*node, Block());
     return node;
   }
@@ -254,6 +260,17 @@ class ModuleParser : public ExpressionParser {
   int blocks_ = 0;
 };
 
+// CRLF and CR end lines as LF does, within strings too, as when Python reads a file.
+std::string UniversalNewlines(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n') continue;
+    out += text[i] == '\r' ? '\n' : text[i];
+  }
+  return out;
+}
+
 }  // namespace
 
 AstPtr ParseModule(std::string_view text, const std::string* source,
@@ -261,7 +278,7 @@ AstPtr ParseModule(std::string_view text, const std::string* source,
   Start start;
   start.source = source;
   start.file = &file;
-  return ModuleParser(Lex(text, start), source).Module();
+  return ModuleParser(Lex(UniversalNewlines(text), start), source).Module();
 }
 
 }  // namespace xp::config::python

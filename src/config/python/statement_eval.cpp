@@ -13,7 +13,19 @@ constexpr int kMaxHook = 150;
 }  // namespace
 
 void Evaluator::Run(const Ast& module) {
+  // What the bases define is there before the first statement runs, as in mmengine, wherever the
+  // imports stand: an assignment above `with read_base():` wins.
   for (const AstPtr& statement : module.kids) {
+    if (statement->kind == AstKind::kWith) ImportBase(*statement);
+  }
+  auto names_base = [this](const Ast& statement) {
+    return statement.kind == AstKind::kImportFrom && bases_.count(statement.text) > 0;
+  };
+  for (const AstPtr& statement : module.kids) {
+    if (names_base(*statement)) BindBase(*statement);
+  }
+  for (const AstPtr& statement : module.kids) {
+    if (statement->kind == AstKind::kWith || names_base(*statement)) continue;
     if (Execute(*statement) != Flow::kNext)
       Fail(*statement, "`break`, `continue` or `return` outside of a loop or function");
   }
@@ -153,7 +165,7 @@ void Evaluator::Assign(const Ast& target, Value value) {
     case AstKind::kAttribute: {
       Value object = EvalChain(*target.kids[0]);
       if (object.type != Type::kDict)
-        Fail(target, fmt::format("a {} has no attributes to set", TypeName(object.type)));
+        Fail(target, fmt::format("{} has no attributes to set", WithArticle(object.type)));
       SetItem(target, object, Value::String(target.text), std::move(value));
       return;
     }
@@ -259,7 +271,7 @@ void Evaluator::SetItem(const Ast& at, const Value& object, const Value& index, 
     return;
   }
   if (object.type != Type::kList)
-    Fail(at, fmt::format("a {}'s elements can't be set", TypeName(object.type)));
+    Fail(at, fmt::format("{}'s elements can't be set", WithArticle(object.type)));
   if (!index.IsIntegral()) Fail(at, "a list's index is an int");
   object.list->items[Position(at, index.AsInt(), object.list->items.size())] = std::move(value);
 }
@@ -318,7 +330,7 @@ void Evaluator::Delete(const Ast& target) {
         object.list->items.begin() +
         static_cast<long>(Position(target, index.AsInt(), object.list->items.size())));
   } else {
-    Fail(target, fmt::format("a {}'s elements can't be deleted", TypeName(object.type)));
+    Fail(target, fmt::format("{}'s elements can't be deleted", WithArticle(object.type)));
   }
 }
 
@@ -340,6 +352,7 @@ void Evaluator::Import(const Ast& statement) {
 
 void Evaluator::ImportFrom(const Ast& statement) {
   const std::string& module = statement.text;
+  if (bases_.count(module) > 0) return BindBase(statement);
   for (size_t i = 0; i + 1 < statement.names.size(); i += 2) {
     const std::string& name = statement.names[i];
     const std::string& alias = statement.names[i + 1].empty() ? name : statement.names[i + 1];
@@ -379,17 +392,23 @@ void Evaluator::ImportBase(const Ast& statement) {
       Fail(*line, "only `from ... import ...` can stand in `with read_base():`");
     Namespace base = importer_(line->text, At(*line));
     imported_.insert(base.imported.begin(), base.imported.end());
-    for (size_t i = 0; i + 1 < line->names.size(); i += 2) {
-      const std::string& name = line->names[i];
-      if (name == "*") {
-        for (const DictObject::Pair& pair : base.globals.dict->pairs)
-          Bind(Str(pair.key), pair.value);
-        continue;
-      }
-      const DictObject::Pair* pair = base.globals.dict->Find("s" + name);
-      if (pair == nullptr) Fail(*line, fmt::format("{} has no `{}`", line->text, name));
-      Bind(line->names[i + 1].empty() ? name : line->names[i + 1], pair->value);
+    bases_[line->text] = std::move(base);
+    BindBase(*line);
+  }
+}
+
+// from .base import a, b as c
+void Evaluator::BindBase(const Ast& line) {
+  DictObject& base = *bases_.at(line.text).globals.dict;
+  for (size_t i = 0; i + 1 < line.names.size(); i += 2) {
+    const std::string& name = line.names[i];
+    if (name == "*") {
+      for (const DictObject::Pair& pair : base.pairs) Bind(Str(pair.key), pair.value);
+      continue;
     }
+    const DictObject::Pair* pair = base.Find("s" + name);
+    if (pair == nullptr) Fail(line, fmt::format("{} has no `{}`", line.text, name));
+    Bind(line.names[i + 1].empty() ? name : line.names[i + 1], pair->value);
   }
 }
 

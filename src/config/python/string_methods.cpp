@@ -146,7 +146,7 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
     Sources from;
     for (const Value& item : Iterate(at, given[0])) {
       if (item.type != Type::kString)
-        Fail(at, fmt::format("str.join() takes strings, one is a {}", TypeName(item.type)));
+        Fail(at, fmt::format("str.join() takes strings, one is {}", WithArticle(item.type)));
       out += (first ? "" : text) + item.Text();
       first = false;
       from = Join(from, item.from);

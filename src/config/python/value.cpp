@@ -22,6 +22,12 @@ const char* TypeName(Type type) {
   return kNames[static_cast<size_t>(type)];
 }
 
+std::string WithArticle(Type type) {
+  const std::string name = TypeName(type);
+  if (type == Type::kNone) return name;
+  return (name[0] == 'i' || name[0] == 'e' ? "an " : "a ") + name;
+}
+
 Value Value::Bool(bool value) {
   Value out;
   out.type = Type::kBool;

@@ -32,6 +32,7 @@ enum class Type : uint8_t {
 };
 
 const char* TypeName(Type type);
+std::string WithArticle(Type type);  // "a list", "an int", "None"
 
 struct ListObject;
 struct DictObject;

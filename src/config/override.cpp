@@ -111,8 +111,10 @@ class Applier {
       if (!number || from < 0 || from >= count) {
         Fail(fmt::format("`{}` is a list of {}, it has no `{}`", path, count, key),
              fmt::format("an index from 0 to {} (or -1 for the last), or * for all", count - 1),
-             fmt::format("write {}.0{}=..., or {}.*{}=... for all elements", path,
-                         number ? "" : "." + key, path, number ? "" : "." + key));
+             change_.kind == OverrideKind::kAdd && last
+                 ? fmt::format("append with {}+=[...]", path)
+                 : fmt::format("write {0}.0{1}=..., or {0}.*{1}=... for all elements", path,
+                               number ? "" : "." + key));
       }
       to = from + 1;
     } else if (count == 0) {
@@ -275,6 +277,7 @@ Override ParseOverride(std::string_view text, const std::string& source,
                        .where = source,
                        .expected = "key=value, +key=value, ~key or key+=[value]"});
   };
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   std::string_view key = text;
   if (!text.empty() && text[0] == '~') {
     change.kind = OverrideKind::kDelete;
@@ -287,6 +290,7 @@ Override ParseOverride(std::string_view text, const std::string& source,
     if (!key.empty() && key[0] == '+') {
       change.kind = OverrideKind::kAdd;
       key.remove_prefix(1);
+      if (!key.empty() && key[0] == '+') throw fail("a key can't begin with two +");
     } else if (!key.empty() && key.back() == '+') {
       change.kind = OverrideKind::kAppend;
       key.remove_suffix(1);

@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMarkStart = "@@exp-base:";
 constexpr std::string_view kMarkEnd = "@@";
+constexpr size_t kMaxDefault = 4096;  // an environment default; many unclosed ones stay linear
 
 bool Word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -41,10 +42,10 @@ Environment ReadEnvironment(std::string_view text, size_t begin) {
   skip();
   if (word.empty() || at >= text.size() || text[at] != ':') return found;
   ++at;
-  size_t close = text.find("}}", at);
-  size_t line = text.find('\n', at);
-  if (close == std::string_view::npos || line < close) return found;
-  std::string_view fallback = text.substr(at, close - at);
+  const std::string_view rest = text.substr(at, kMaxDefault);
+  const size_t end = rest.find("}}");
+  if (end == std::string_view::npos || rest.find('\n') < end) return found;
+  std::string_view fallback = rest.substr(0, end);
   if (!fallback.empty() && (fallback.back() == '\'' || fallback.back() == '"'))
     fallback.remove_suffix(1);
   while (!fallback.empty() && (fallback.front() == ' ' || fallback.front() == '\t'))
@@ -53,7 +54,7 @@ Environment ReadEnvironment(std::string_view text, size_t begin) {
     fallback.remove_suffix(1);
   found.name = word;
   found.fallback = fallback;
-  found.length = close + 2 - begin;
+  found.length = at + end + 2 - begin;
   return found;
 }
 
@@ -89,6 +90,7 @@ bool ReadPlaceholder(std::string_view text, size_t begin, const fs::path& file, 
     return true;
   }
   std::string_view name = ReadName(text, begin, length);
+  if (name.rfind("file", 0) != 0) return false;
   fs::path absolute = fs::absolute(file).lexically_normal();
   if (name == "fileDirname") {
     *replacement = absolute.parent_path().string();

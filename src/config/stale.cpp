@@ -48,8 +48,9 @@ class Walker {
     for (const Source& source : *layer.from) {
       if (source.path == path) continue;
       const Node* now = root_.At(source.path);
-      // Changed within the same file before or after: the author's business.
-      if (now == nullptr || Newest(*now) == layer.at.source) continue;
+      // Changed within the same file before or after: the author's business. What has no place is a
+      // loop's variable.
+      if (now == nullptr || Newest(*now) == layer.at.source || Newest(*now) == nullptr) continue;
       const Node& then = source.value != nullptr ? *source.value : node;
       if (Equal(*now, then)) continue;
       Found& entry = found[source.path];

@@ -146,4 +146,7 @@ TEST_CASE("much of everything takes time in proportion") {
   std::string anchors = "a: &a {x: 1}\n";
   for (int i = 0; i < 50'000; ++i) anchors += "k" + std::to_string(i) + ": {<<: *a, y: 2}\n";
   CHECK(Message([&] { ParseYaml(anchors, "t.yaml"); }).empty());
+  std::string unclosed;
+  for (int i = 0; i < 200'000; ++i) unclosed += "{{$X:";
+  CHECK(Message([&] { LoadText("a: '" + unclosed + "'\n", "t.yaml"); }).empty());
 }

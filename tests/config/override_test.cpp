@@ -93,6 +93,10 @@ TEST_CASE("adding, deleting, quoted keys") {
   CHECK_THAT(Message("a: 1", {"a"}), ContainsSubstring("`=` is missing"));
   CHECK_THAT(Message("a: 1", {"=2"}), ContainsSubstring("the key is missing"));
   CHECK_THAT(Message("a: 1", {"a..b=2"}), ContainsSubstring("a name is empty"));
+  CHECK_THAT(Message("a: 1", {"++b=2"}), ContainsSubstring("can't begin with two +"));
+  CHECK_THAT(Message("a: [1]", {"+a.1=2"}), ContainsSubstring("append with a+=[...]"));
+  CHECK(Json("a: [1]", {" a += [2]"}) == R"({"a":[1,2]})");
+  CHECK(Json("a: 1", {" +b = 2"}) == R"({"a":1,"b":2})");
 }
 
 TEST_CASE("an unknown key is refused with near names, wherever they are") {

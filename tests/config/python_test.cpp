@@ -4,6 +4,7 @@
 #include "exp/config/canonical.h"
 #include "exp/config/load.h"
 #include "src/config/python_file.h"
+#include "tests/config/folder.h"
 
 using namespace xp::config;
 
@@ -239,6 +240,16 @@ TEST_CASE("bombs end in an error, in bounded time and memory") {
   std::string sum = "x = 1";
   for (int i = 0; i < 100000; ++i) sum += "+1";
   CHECK_THAT(Error(sum + "\n"), ContainsSubstring("levels"));
+}
+
+TEST_CASE("a loop's variable makes nothing stale") {
+  test::Folder folder;
+  std::string path = folder.Write(
+      "a.py",
+      "stages = []\nfor i, n in enumerate([3, 4]):\n    stages.append(dict(i=i, n=n * 2))\n");
+  Resolved config = Load(path);
+  CHECK(config.warnings.empty());
+  CHECK(CanonicalJson(config.root) == R"({"i":1,"n":4,"stages":[{"i":0,"n":6},{"i":1,"n":8}]})");
 }
 
 TEST_CASE("values know the keys that they were computed from") {

@@ -7,6 +7,7 @@
 
 #include "catch.h"
 #include "exp/base/error.h"
+#include "exp/base/file.h"
 #include "exp/config/canonical.h"
 #include "exp/config/load.h"
 #include "exp/config/lr_check.h"
@@ -75,6 +76,32 @@ TEST_CASE("every key has a description, and its default is one that the schema a
   for (const auto& [name, definition] : schema["definitions"].items())
     Properties(definition, "#" + name, visit);
   CHECK(count > 150);
+}
+
+TEST_CASE("every key of the schema is read by name somewhere") {
+  std::string sources;
+  for (const char* module : {"cli", "data", "models", "snapshot", "train"}) {
+    const std::string folder = std::string(EXP_SOURCE_DIR) + "/src/" + module;
+    for (const auto& file : std::filesystem::directory_iterator(folder)) {
+      if (file.path().extension() == ".cpp") sources += xp::ReadFile(file.path().string());
+    }
+  }
+  const nlohmann::json schema = nlohmann::json::parse(SchemaText());
+  auto visit = [&](const std::string& path, const nlohmann::json& property) {
+    if (property.contains("properties")) return;  // a dict is read by its keys
+    // What other keys refer to as ${data_root}; what stands in the config check's part.
+    if (path == ".data_root" || path == ".vars" || path.rfind(".auto_scale_lr.", 0) == 0) return;
+    const std::string name = path.substr(path.rfind('.') + 1);
+    CAPTURE(path);
+    const bool read = sources.find('"' + name + '"') != std::string::npos ||
+                      sources.find('.' + name + '"') != std::string::npos ||
+                      sources.find('"' + name + '.') != std::string::npos ||
+                      sources.find('.' + name + '.') != std::string::npos;
+    CHECK(read);
+  };
+  Properties(schema, "", visit);
+  for (const auto& [name, definition] : schema["definitions"].items())
+    Properties(definition, "#" + name, visit);
 }
 
 TEST_CASE("a problem names its place, what was expected and near names") {

@@ -117,6 +117,13 @@ TEST_CASE("line ends are Python's, within strings too") {
   CHECK(Run("a = 1\rb = 2\rs = \"\"\"x\ry\"\"\"\r") == R"({"a":1,"b":2,"s":"x\ny"})");
 }
 
+TEST_CASE("a raise that isn't reached does nothing") {
+  CHECK(Run("a = 1\nif a == 1:\n    b = 2\nelse:\n    raise NotImplementedError\n") ==
+        R"({"a":1,"b":2})");
+  CHECK(Run("def f(x):\n    if x: raise ValueError('x') from None\n    return 3\na = f(0)\n") ==
+        R"({"a":3})");
+}
+
 TEST_CASE("characters by number, ints by base") {
   CHECK(Eval("chr(233), ord('\xc3\xa9'), chr(0x1f600), ascii('\xc3\xa9\xe4\xba\xba')") ==
         "[\"\xc3\xa9\",233,\"\xf0\x9f\x98\x80\",\"'\\\\xe9\\\\u4eba'\"]");

@@ -61,6 +61,7 @@ enum class AstKind {
   kBreak,
   kContinue,
   kAssert,      // [condition, message or null]
+  kRaise,       // [exception or null]
   kImport,      // names: "a.b", alias ("" for none), ...
   kImportFrom,  // text: module with leading dots; names: name, alias, ...
   kWith,        // [call, body]

@@ -81,6 +81,7 @@ class Evaluator {
 
   // statement_eval.cpp
   Flow Execute(const Ast& statement);
+  [[noreturn]] void Raise(const Ast& statement);
   Flow Block(const Ast& block);
   Flow For(const Ast& statement);
   Flow While(const Ast& statement);

@@ -33,8 +33,7 @@ class ModuleParser : public ExpressionParser {
   }
 
   void Statement(Ast& block) {
-    static constexpr std::string_view kRefused[] = {"class", "try",   "async", "await",
-                                                    "yield", "raise", "@"};
+    static constexpr std::string_view kRefused[] = {"class", "try", "async", "await", "yield", "@"};
     for (std::string_view word : kRefused) {
       if (Is(word)) Refuse(word == "@" ? "a decorator" : fmt::format("`{}`", word));
     }
@@ -159,6 +158,7 @@ class ModuleParser : public ExpressionParser {
     if (Is("import")) return Import();
     if (Is("from")) return ImportFrom();
     if (Is("del") || Is("return") || Is("assert")) return Keyword();
+    if (Is("raise")) return Raise();
     return AssignOrExpression();
   }
 
@@ -185,6 +185,15 @@ class ModuleParser : public ExpressionParser {
     }
     Add(*node, is_delete ? ExpressionList() : Expression());
     if (!is_delete) Add(*node, Take(",") ? Expression() : nullptr);
+    return node;
+  }
+
+  AstPtr Raise() {
+    AstPtr node = New(AstKind::kRaise);
+    ++at_;
+    const bool empty = Peek().kind == TokenKind::kNewline || Peek().kind == TokenKind::kEnd;
+    Add(*node, empty ? nullptr : Expression());
+    if (Take("from")) Expression();
     return node;
   }
 

@@ -82,6 +82,8 @@ Evaluator::Flow Evaluator::Execute(const Ast& statement) {
                  (statement.kids[1] == nullptr ? "" : ": " + Str(Eval(*statement.kids[1]))));
       }
       return Flow::kNext;
+    case AstKind::kRaise:
+      Raise(statement);
     case AstKind::kImport:
       Import(statement);
       return Flow::kNext;
@@ -94,6 +96,18 @@ Evaluator::Flow Evaluator::Execute(const Ast& statement) {
     default:
       Fail(statement, "this statement can't be used in a config");
   }
+}
+
+// `raise ValueError('why')` ends the config. Exceptions aren't values here: the name is read from
+// the text, the reason evaluated.
+void Evaluator::Raise(const Ast& statement) {
+  const Ast* exception = statement.kids[0].get();
+  const bool call = exception != nullptr && exception->kind == AstKind::kCall;
+  const Ast* name = call ? exception->kids[0].get() : exception;
+  const bool named = name != nullptr && name->kind == AstKind::kName;
+  std::string what = "the config raises " + (named ? name->text : "an exception");
+  if (call && exception->kids.size() == 2) what += ": " + Str(Eval(*exception->kids[1]));
+  Fail(statement, what);
 }
 
 Evaluator::Flow Evaluator::Block(const Ast& block) {

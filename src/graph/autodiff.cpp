@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "src/graph/make_again.h"
+
 namespace xp::graph {
 namespace {
 
@@ -266,6 +268,10 @@ class Differentiator {
 
 }  // namespace
 
-void AppendBackward(Graph& g) { Differentiator(g).Run(); }
+void AppendBackward(Graph& g) {
+  const size_t forward_ops = g.ops().size();
+  Differentiator(g).Run();
+  MakeBlocksAgain(g, forward_ops);
+}
 
 }  // namespace xp::graph

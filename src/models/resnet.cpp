@@ -76,7 +76,9 @@ class Builder {
                           {.out_channels = out, .kernel = 1, .stride = stride});
     }
     y = graph::Add(g_, {y, shortcut}, prefix_ + name + "add");
-    return graph::Relu(g_, y, prefix_ + name + "relu");
+    y = graph::Relu(g_, y, prefix_ + name + "relu");
+    if (o_.checkpoint_blocks && training_) g_.MakeAgain(x, y);
+    return y;
   }
 
   TensorId Basic(TensorId x, const std::string& name, int planes, int stride) {

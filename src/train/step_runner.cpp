@@ -81,7 +81,10 @@ graph::MemoryLimit StepRunner::WithLargestBatch(const graph::MemoryLimit& error,
         "device",
         largest);
   } else {
-    text.next = "lower img_scale, or free memory on the device";
+    text.next =
+        "lower img_scale, set model.backbone.with_cp=true (a ResNet's blocks are made again for "
+        "the "
+        "gradients), or free memory on the device";
   }
   return {std::move(text), error.needed_bytes(), error.free_bytes()};
 }

@@ -49,9 +49,12 @@ Graph ResidualNet(const ResidualNetOptions& o, DType compute) {
   TensorId x = ConvNorm(g, image, "stem", {.out_channels = o.width, .kernel = 3, .pad = 1});
   x = Relu(g, x, "stem.relu");
   if (o.pool) x = MaxPool(g, x, {.kernel = 3, .stride = 2, .pad = 1}, "stem.pool");
-  x = Block(g, x, "a", o.width, 1, o.squeeze);
-  x = Block(g, x, "b", o.width, 1, o.squeeze);
-  x = Block(g, x, "c", o.width * 2, 2, o.squeeze);
+  auto block = [&](const std::string& name, int width, int stride) {
+    const TensorId in = x;
+    x = Block(g, in, name, width, stride, o.squeeze);
+    if (o.make_again) g.MakeAgain(in, x);
+  };
+  block("a", o.width, 1), block("b", o.width, 1), block("c", o.width * 2, 2);
   x = Linear(g, GlobalAvgPool(g, x, "pool"), "fc",
              {.out_features = kClasses, .init = LinearDefault(static_cast<int>(8 * o.width))});
   const TensorId grad = g.AddTemp("d logits", g.tensor(x).shape);

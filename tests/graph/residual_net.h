@@ -14,6 +14,7 @@ struct ResidualNetOptions {
   bool squeeze = false;      // squeeze-and-excitation in each block
   bool join_dgrads = false;  // JoinDgrads() for every type and shape
   bool delay = false;        // DelayWideOps()
+  bool make_again = false;   // Graph::MakeAgain() of each block
   bool as_asked = false;     // as a Program rewrites it by itself, whatever `passes` says
 };
 

@@ -54,6 +54,15 @@ class Graph {
   void SeedGradient(TensorId tensor, TensorId grad) { seeds_.emplace_back(tensor, grad); }
   const std::vector<std::pair<TensorId, TensorId>>& seeds() const { return seeds_; }
 
+  // Of the forward graph from tensor `in` (excluded) to `out`: values in between that gradients
+  // need are not kept but made again where they are needed (Chen et al. 2016, "Training Deep Nets
+  // with Sublinear Memory Cost"). AppendBackward heeds it.
+  struct Block {
+    TensorId in = kNoTensor, out = kNoTensor;
+  };
+  void MakeAgain(TensorId in, TensorId out) { made_again_.push_back({in, out}); }
+  const std::vector<Block>& made_again() const { return made_again_; }
+
   // Ops from this index on belong to the update and are skipped by a step that only accumulates.
   size_t update_begin() const { return update_begin_; }
   void BeginUpdate() { update_begin_ = ops_.size(); }
@@ -73,6 +82,7 @@ class Graph {
   std::vector<Tensor> tensors_;
   std::vector<Op> ops_;
   std::vector<std::pair<TensorId, TensorId>> seeds_;
+  std::vector<Block> made_again_;
   size_t update_begin_ = SIZE_MAX;
   bool fusible_ = true;
 };

@@ -22,6 +22,9 @@ struct ResNetOptions {
   // Caffe's bottleneck ("style: caffe", Detectron's weights): the stride sits on the first 1x1
   // convolution instead of the 3x3.
   bool stride_in_first = false;
+  // Of each block only the result is kept for the gradients, the rest made again: less memory,
+  // about a third more time. mmdetection's with_cp.
+  bool checkpoint_blocks = false;
   int base_channels = 64;   // of the stem and of layer1; smaller in tests
   std::vector<int> blocks;  // a stage; empty: those of the depth
   bool bottleneck() const { return depth >= 50; }

@@ -1,20 +1,20 @@
 // The loader alone, and training from JPEGs.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/stopwatch.h"
+#include "exp/base/temporary_folder.h"
 #include "exp/bench/photos.h"
 #include "exp/bench/throughput.h"
 #include "exp/data/class_loader.h"
 #include "exp/data/image_list.h"
 #include "src/bench/guarded.h"
-#include "src/bench/power.h"
+#include "src/bench/into_row.h"
 #include "src/bench/trial.h"
 
 namespace fs = std::filesystem;
@@ -31,13 +31,6 @@ class Photos {
                         .expected = "a folder with .jpg files"});
     }
   }
-  ~Photos() {
-    std::error_code ignored;
-    if (drawn) fs::remove_all(root, ignored);
-  }
-  Photos(const Photos&) = delete;
-  Photos& operator=(const Photos&) = delete;
-
   // `images` entries, files again and again, labels in turn.
   std::shared_ptr<data::ImageList> List(int images, int classes) const {
     auto list = std::make_shared<data::ImageList>();
@@ -52,18 +45,16 @@ class Photos {
 
   fs::path root;
   std::vector<std::string> files;
-  bool drawn = false;
+  bool drawn() const { return folder_ != nullptr; }
 
  private:
   void Draw(int count) {
-    std::error_code error;
-    fs::path base = fs::temp_directory_path(error);
-    std::string pattern = ((error ? fs::path("/tmp") : base) / "exp-bench-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      throw JobError({.what = "no temporary folder can be made", .where = pattern});
+    folder_ = std::make_unique<TemporaryFolder>("bench");
+    if (folder_->path().empty()) {
+      throw JobError({.what = "no temporary folder can be made for the drawn images",
+                      .next = "set TMPDIR to a folder that can be written"});
     }
-    root = pattern;
-    drawn = true;
+    root = folder_->path();
     // Beyond some hundred the same again: the page cache holds them anyhow.
     std::vector<std::string> photos = DrawPhotos(std::min(count, 256));
     for (size_t i = 0; i < photos.size(); ++i) {
@@ -86,15 +77,11 @@ class Photos {
     std::sort(files.begin(), files.end());
     if (files.size() > static_cast<size_t>(count)) files.resize(static_cast<size_t>(count));
   }
+
+  std::unique_ptr<TemporaryFolder> folder_;
 };
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double Seconds(Clock::time_point since) {
-  return std::chrono::duration<double>(Clock::now() - since).count();
-}
 
 data::ClassLoaderOptions LoaderOptions(const Case& c, const LoaderPart& part) {
   data::ClassLoaderOptions options;
@@ -119,29 +106,22 @@ void MeasureLoaderInto(const Case& c, const LoaderPart& part, Photos& photos, Ro
   }
   std::vector<double> times;
   for (int repeat = 0; repeat < c.repeats; ++repeat) {
-    Clock::time_point start = Clock::now();
+    Stopwatch watch;
     int count = 0;
-    while (Seconds(start) < c.seconds_a_repeat && loader.Next(&batch)) ++count;
+    while (watch.Seconds() < c.seconds_a_repeat && loader.Next(&batch)) ++count;
     if (count == 0) break;
-    times.push_back(Seconds(start) / count);
+    times.push_back(watch.Seconds() / count);
   }
   if (times.empty()) throw JobError({.what = "the loader gave no batch"});
-  Windows windows = JudgeWindows(times);
   row->device = fmt::format("{} JPEGs, {}", photos.files.size(),
-                            photos.drawn ? "drawn, 500x375" : photos.root.string());
-  row->milliseconds = windows.median * 1e3;
-  row->images_per_second = c.batch / windows.median;
-  row->fastest = windows.kept.front() * 1e3;
-  row->slowest = windows.kept.back() * 1e3;
-  row->spread = (row->slowest - row->fastest) / row->milliseconds;
-  row->repeats = static_cast<int>(windows.kept.size());
-  row->outliers = windows.outliers;
+                            photos.drawn() ? "drawn, 500x375" : photos.root.string());
+  PutWindows(times, row);
 }
 
 void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& photos, Row* row) {
   Case c = given;
   c.height = c.width = part.size;
-  Clock::time_point start = Clock::now();
+  Stopwatch watch;
   Trial trial(c);
   if (trial.model().task() != models::Task::kClassification) {
     throw UsageError({.what = "end to end is measured with classifiers, not with " + c.model,
@@ -156,32 +136,27 @@ void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& ph
   std::unique_ptr<PowerMeter> meter;
   for (int epoch = 0; epoch < std::max(2, part.epochs); ++epoch) {
     if (epoch == 1) {
-      meter = std::make_unique<PowerMeter>(
-          trial.is_cuda() ? (c.device == "auto" ? "cuda:0" : c.device) : "cpu");
+      meter = std::make_unique<PowerMeter>(MeteredDevice(c, trial.is_cuda()));
     }
-    Clock::time_point begin = Clock::now();
+    Stopwatch epoch_watch;
     loader.StartEpoch(static_cast<uint32_t>(epoch));
     for (bool first = epoch == 0; loader.Next(&batch);) {
       trial.SetImages(batch.images, batch.labels);
       trial.Start();
       if (first) {
         trial.Wait();
-        row->setup_seconds = Seconds(start);
+        row->setup_seconds = watch.Seconds();
         first = false;
       }
     }
     trial.Wait();
     if (epoch == 0) {
-      row->first_epoch_seconds = Seconds(begin);
+      row->first_epoch_seconds = epoch_watch.Seconds();
     } else {
-      later += Seconds(begin);
+      later += epoch_watch.Seconds();
     }
   }
-  PowerSeen seen = meter->Stop();
-  row->watts = seen.watts;
-  row->celsius = seen.celsius;
-  row->sm_mhz = seen.sm_mhz;
-  row->throttled = seen.throttled;
+  PutPower(meter->Stop(), row);
   row->repeats = std::max(2, part.epochs) - 1;
   row->epoch_seconds = later / row->repeats;
   row->images_per_second = images / row->epoch_seconds;

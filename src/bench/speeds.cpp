@@ -1,10 +1,10 @@
 #include "exp/bench/speeds.h"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #include "exp/base/error.h"
+#include "exp/base/stopwatch.h"
 #include "exp/graph/graph.h"
 
 namespace xp::bench {
@@ -14,12 +14,6 @@ using graph::Backend;
 using graph::Buffer;
 using graph::DType;
 using graph::OpType;
-using Clock = std::chrono::steady_clock;
-
-double Seconds(Clock::time_point since) {
-  return std::chrono::duration<double>(Clock::now() - since).count();
-}
-
 // Small numbers of both signs in every float type: their sums stay finite, and units that clock by
 // the data (zeros draw less power) are at work.
 void FillSmall(Backend& backend, Buffer& buffer) {
@@ -40,11 +34,11 @@ template <class Body>
 double Fastest(Body body, double at_most_seconds) {
   body();
   double best = 1e30;
-  Clock::time_point begin = Clock::now();
-  for (int i = 0; i < 12 && (i < 3 || Seconds(begin) < at_most_seconds); ++i) {
-    Clock::time_point start = Clock::now();
+  Stopwatch whole;
+  for (int i = 0; i < 12 && (i < 3 || whole.Seconds() < at_most_seconds); ++i) {
+    Stopwatch once;
     body();
-    best = std::min(best, Seconds(start));
+    best = std::min(best, once.Seconds());
   }
   return best;
 }

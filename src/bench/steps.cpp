@@ -1,34 +1,28 @@
 // Whole steps on data that lies on the device.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "exp/base/error.h"
+#include "exp/base/stopwatch.h"
 #include "exp/bench/throughput.h"
 #include "src/bench/guarded.h"
-#include "src/bench/power.h"
+#include "src/bench/into_row.h"
 #include "src/bench/trial.h"
 
 namespace xp::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double Seconds(Clock::time_point since) {
-  return std::chrono::duration<double>(Clock::now() - since).count();
-}
-
 double Window(Trial& trial, int steps) {
-  Clock::time_point begin = Clock::now();
+  Stopwatch watch;
   trial.Run(steps);
-  return Seconds(begin) / steps;
+  return watch.Seconds() / steps;
 }
 
 // Until two windows in a row agree within 2 %.
 double Settle(Trial& trial, const Case& c, double step) {
-  Clock::time_point begin = Clock::now();
+  Stopwatch watch;
   double before = step;
-  while (Seconds(begin) < c.settle_seconds) {
+  while (watch.Seconds() < c.settle_seconds) {
     int steps = std::max(1, static_cast<int>(0.25 * c.seconds_a_repeat / std::max(before, 1e-6)));
     double now = Window(trial, steps);
     bool steady = std::abs(now - before) < 0.02 * before;
@@ -39,34 +33,23 @@ double Settle(Trial& trial, const Case& c, double step) {
 }
 
 void Measure(const Case& c, Row* row) {
-  Clock::time_point start = Clock::now();
+  Stopwatch watch;
   Trial trial(c);
   row->device = trial.device();
   row->bytes = trial.bytes();
   trial.Run(1);
-  row->setup_seconds = Seconds(start);
+  row->setup_seconds = watch.Seconds();
   double step = Window(trial, std::max(1, c.warmup - 1));
   step = Settle(trial, c, step);
   row->steps_a_repeat = std::max(1, static_cast<int>(c.seconds_a_repeat / std::max(step, 1e-6)));
   std::vector<double> times;
   times.reserve(static_cast<size_t>(std::max(1, c.repeats)));
-  PowerMeter meter(trial.is_cuda() ? (c.device == "auto" ? "cuda:0" : c.device) : "cpu");
+  PowerMeter meter(MeteredDevice(c, trial.is_cuda()));
   for (int i = 0; i < std::max(1, c.repeats); ++i) {
     times.push_back(Window(trial, row->steps_a_repeat));
   }
-  PowerSeen seen = meter.Stop();
-  Windows windows = JudgeWindows(times);
-  row->milliseconds = windows.median * 1e3;
-  row->images_per_second = c.batch / windows.median;
-  row->fastest = windows.kept.front() * 1e3;
-  row->slowest = windows.kept.back() * 1e3;
-  row->spread = (row->slowest - row->fastest) / row->milliseconds;
-  row->repeats = static_cast<int>(windows.kept.size());
-  row->outliers = windows.outliers;
-  row->watts = seen.watts;
-  row->celsius = seen.celsius;
-  row->sm_mhz = seen.sm_mhz;
-  row->throttled = seen.throttled;
+  PutPower(meter.Stop(), row);
+  PutWindows(times, row);
   row->loss = trial.Loss();
   Work work = trial.work();
   row->flop = work.flop;

@@ -1,16 +1,16 @@
 #include "exp/doctor/doctor.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <future>
 #include <iostream>
 #include <thread>
 
 #include "exp/base/error.h"
+#include "exp/base/stopwatch.h"
+#include "exp/base/temporary_folder.h"
 #include "exp/bench/speeds.h"
 #include "exp/doctor/checks.h"
 #include "exp/doctor/measure.h"
@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 namespace xp::doctor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using graph::Backend;
 using graph::DType;
 
@@ -54,27 +53,6 @@ std::unique_ptr<Backend> Open(int cuda, bool tf32, const std::string& plans) {
   return graph::CreateCudaBackend(options);
 }
 
-// Plans found here, with few tries, must not be taken for the best ones by a training.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::error_code error;
-    fs::path base = fs::temp_directory_path(error);
-    std::string pattern = ((error ? fs::path("/tmp") : base) / "exp-doctor-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 class Examination {
  public:
   explicit Examination(const DoctorOptions& options)
@@ -88,13 +66,12 @@ class Examination {
     for (Finding& f : CheckAll(subject_)) Add(std::move(f));
     if (options_.measure && options_.root.empty()) Measure();
     report_.deep = options_.deep;
-    report_.seconds = Elapsed();
+    report_.seconds = watch_.Seconds();
     for (const Finding& f : report_.findings) report_.worst = std::max(report_.worst, f.level);
     return std::move(report_);
   }
 
  private:
-  double Elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   void Add(Finding f) {
     report_.findings.push_back(std::move(f));
     if (options_.on_finding) options_.on_finding(report_.findings.back());
@@ -166,7 +143,7 @@ class Examination {
                      {"matrix_tflop_s", speeds.matrix_flop_a_second * 1e-12}}});
     std::future<LoadResult> load;
     if (cuda >= 0) {
-      double seconds = options_.deep ? 60 : std::clamp(kBudget - Elapsed(), 6.0, 20.0);
+      double seconds = options_.deep ? 60 : std::clamp(kBudget - watch_.Seconds(), 6.0, 20.0);
       load = std::async(std::launch::async, [&, seconds] {
         return LoadDevice(device, compute, NvmlIndex(cuda), seconds);
       });
@@ -200,10 +177,11 @@ class Examination {
   }
 
   const DoctorOptions& options_;
-  Clock::time_point start_ = Clock::now();
+  Stopwatch watch_;
   std::unique_ptr<System> system_;
   Subject subject_;
-  TemporaryFolder plans_;
+  // Plans found here, with few tries, must not be taken for the best ones by a training.
+  TemporaryFolder plans_{"doctor"};
   Report report_;
 };
 

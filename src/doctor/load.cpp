@@ -7,22 +7,13 @@
 #include <thread>
 
 #include "exp/base/error.h"
+#include "exp/base/stopwatch.h"
 #include "exp/bench/speeds.h"
 #include "exp/doctor/measure.h"
 #include "exp/graph/memory_check.h"
 #include "src/doctor/text.h"
 
 namespace xp::doctor {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double Seconds(Clock::time_point since) {
-  return std::chrono::duration<double>(Clock::now() - since).count();
-}
-
-}  // namespace
-
 LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_index,
                       double seconds) {
   LoadResult out;
@@ -43,20 +34,20 @@ LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_in
     });
   }
   double flop = 0;
-  Clock::time_point start = Clock::now();
+  Stopwatch watch;
   try {
-    while (Seconds(start) < seconds) {
+    while (watch.Seconds() < seconds) {
       load.Run(backend.is_cuda() ? 20 : 1);
       flop += load.flop() * (backend.is_cuda() ? 20 : 1);
-      if (Seconds(start) < std::min(1.0, seconds / 2))
-        out.first_flop_a_second = flop / Seconds(start);
+      if (watch.Seconds() < std::min(1.0, seconds / 2))
+        out.first_flop_a_second = flop / watch.Seconds();
     }
   } catch (...) {
     stop = true;
     if (sampler.joinable()) sampler.join();
     throw;
   }
-  out.seen.seconds = Seconds(start);
+  out.seen.seconds = watch.Seconds();
   out.flop_a_second = flop / out.seen.seconds;
   stop = true;
   if (sampler.joinable()) sampler.join();

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
 
 #include "exp/base/hash.h"
+#include "exp/base/stopwatch.h"
 #include "exp/doctor/measure.h"
 #include "src/doctor/text.h"
 
@@ -20,16 +20,10 @@ namespace fs = std::filesystem;
 namespace xp::doctor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int64_t kMostFiles = 20000;  // that are looked at
 constexpr size_t kMostSmall = 2000;
 constexpr uint64_t kLarge = uint64_t{32} << 20, kOwn = uint64_t{128} << 20;
 constexpr size_t kBlock = size_t{1} << 20;
-
-double Seconds(Clock::time_point since) {
-  return std::chrono::duration<double>(Clock::now() - since).count();
-}
 
 struct File {
   std::string path;
@@ -53,11 +47,11 @@ struct Listing {
 Listing List(const std::string& folder, double seconds) {
   Listing out;
   std::error_code error;
-  Clock::time_point start = Clock::now();
+  Stopwatch watch;
   auto options = fs::directory_options::skip_permission_denied;
   for (fs::recursive_directory_iterator it(folder, options, error), end; !error && it != end;
        it.increment(error)) {
-    if (out.seen >= kMostFiles || Seconds(start) > seconds) break;
+    if (out.seen >= kMostFiles || watch.Seconds() > seconds) break;
     std::error_code ignored;
     if (it->is_directory(ignored) && it->path().filename().string().starts_with('.')) {
       it.disable_recursion_pending();
@@ -91,8 +85,8 @@ struct AlignedBlock {
 uint64_t ReadAll(int fd, double seconds) {
   AlignedBlock block;
   uint64_t bytes = 0;
-  Clock::time_point start = Clock::now();
-  while (block.data != nullptr && Seconds(start) < seconds) {
+  Stopwatch watch;
+  while (block.data != nullptr && watch.Seconds() < seconds) {
     ssize_t n = ::read(fd, block.data, kBlock);
     if (n <= 0) break;
     bytes += static_cast<uint64_t>(n);
@@ -107,9 +101,9 @@ double ReadSequential(const std::string& path, double seconds) {
   if (fd < 0) fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  Clock::time_point start = Clock::now();
+  Stopwatch watch;
   uint64_t bytes = ReadAll(fd, seconds);
-  double took = Seconds(start);
+  double took = watch.Seconds();
   ::close(fd);
   return bytes > 0 && took > 0 ? static_cast<double>(bytes) / took : 0;
 }
@@ -128,8 +122,8 @@ double ReadOwnFile(const std::string& folder, double seconds) {
     std::copy_n(reinterpret_cast<const char*>(&random), 8, block.data + i);
   }
   uint64_t written = 0;
-  Clock::time_point start = Clock::now();
-  while (written < kOwn && Seconds(start) < seconds) {
+  Stopwatch watch;
+  while (written < kOwn && watch.Seconds() < seconds) {
     ssize_t n = ::write(fd, block.data, kBlock);
     if (n <= 0) break;
     written += static_cast<uint64_t>(n);
@@ -147,12 +141,12 @@ void ReadSmall(const std::vector<File>& files, double seconds, ReadSpeed& out) {
   out.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 16u));
   std::atomic<size_t> next{0};
   std::atomic<uint64_t> bytes{0}, count{0};
-  Clock::time_point start = Clock::now();
+  Stopwatch watch;
   std::vector<std::thread> threads;
   threads.reserve(static_cast<size_t>(out.threads));
   for (int t = 0; t < out.threads; ++t) {
     threads.emplace_back([&] {
-      for (size_t i; (i = next++) < files.size() && Seconds(start) < seconds;) {
+      for (size_t i; (i = next++) < files.size() && watch.Seconds() < seconds;) {
         int fd = ::open(files[i].path.c_str(), O_RDONLY | O_CLOEXEC);
         if (fd < 0) continue;
         ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -163,7 +157,7 @@ void ReadSmall(const std::vector<File>& files, double seconds, ReadSpeed& out) {
     });
   }
   for (std::thread& t : threads) t.join();
-  double took = Seconds(start);
+  double took = watch.Seconds();
   if (count == 0 || took <= 0) return;
   out.small_files_a_second = static_cast<double>(count) / took;
   out.small_bytes_a_second = static_cast<double>(bytes) / took;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 
+#include "exp/base/temporary_folder.h"
 #include "src/record/migrate.h"
 
 namespace fs = std::filesystem;
@@ -102,9 +103,9 @@ std::string ImmutableUri(const fs::path& file) {
 // A writer that was killed left its last batches in the log, which can't be read where it can't be
 // taken into the file: a copy of both can.
 std::unique_ptr<Database> OpenCopy(const fs::path& file) {
-  std::string place = (fs::temp_directory_path() / "exp-store-XXXXXX").string();
-  if (!::mkdtemp(place.data())) return nullptr;
-  fs::path copy = fs::path(place) / "exp.db";
+  TemporaryFolder place("store");  // gone at the end: open files stay readable
+  if (place.path().empty()) return nullptr;
+  fs::path copy = fs::path(place.path()) / "exp.db";
   std::error_code error, other;
   fs::copy_file(file, copy, error);
   fs::copy_file(file.string() + "-wal", copy.string() + "-wal", other);
@@ -115,7 +116,6 @@ std::unique_ptr<Database> OpenCopy(const fs::path& file) {
     db = std::make_unique<Database>(copy, Database::Mode::kReadWrite);
     Statement(*db, "SELECT count(*) FROM sqlite_master").Step();
   }
-  fs::remove_all(place, error);  // open files stay readable
   return db;
 }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 
+#include "exp/base/temporary_folder.h"
 #include "src/snapshot/capture.h"
 
 namespace fs = std::filesystem;
@@ -94,26 +95,6 @@ void AddParents(std::string path, std::set<std::string>& folders) {
   }
 }
 
-// An empty folder that goes when this does.
-class Scratch {
- public:
-  Scratch() {
-    std::error_code error;
-    path_ = (fs::temp_directory_path(error) / "exp-git-XXXXXX").string();
-    if (error || !::mkdtemp(path_.data())) path_.clear();
-  }
-  ~Scratch() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 }  // namespace
 
 // What is in the place of a submodule that isn't checked out, or of a repository that can't be
@@ -168,7 +149,7 @@ void Capture::AddFolders(git_repository* repo, const std::string& workdir,
 
 bool Capture::AddUnreadable(const fs::path& folder, const std::string& reason) {
   // A repository that knows nothing, with this folder for its work tree, so that ignore rules hold.
-  Scratch scratch;
+  TemporaryFolder scratch("git");
   git_repository* repo = nullptr;
   git_repository_init_options o = GIT_REPOSITORY_INIT_OPTIONS_INIT;
   if (scratch.path().empty() || git_repository_init_ext(&repo, scratch.path().c_str(), &o) != 0)

@@ -1,0 +1,30 @@
+#include "src/bench/into_row.h"
+
+#include "exp/bench/throughput.h"
+
+namespace xp::bench {
+
+void PutWindows(const std::vector<double>& seconds, Row* row) {
+  Windows windows = JudgeWindows(seconds);
+  row->milliseconds = windows.median * 1e3;
+  row->images_per_second = row->c.batch / windows.median;
+  row->fastest = windows.kept.front() * 1e3;
+  row->slowest = windows.kept.back() * 1e3;
+  row->spread = (row->slowest - row->fastest) / row->milliseconds;
+  row->repeats = static_cast<int>(windows.kept.size());
+  row->outliers = windows.outliers;
+}
+
+void PutPower(const PowerSeen& seen, Row* row) {
+  row->watts = seen.watts;
+  row->celsius = seen.celsius;
+  row->sm_mhz = seen.sm_mhz;
+  row->throttled = seen.throttled;
+}
+
+std::string MeteredDevice(const Case& c, bool is_cuda) {
+  if (!is_cuda) return "cpu";
+  return c.device == "auto" ? "cuda:0" : c.device;
+}
+
+}  // namespace xp::bench

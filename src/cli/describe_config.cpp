@@ -16,9 +16,13 @@ bool IsPlainList(const Node& node) {
   return std::none_of(items.begin(), items.end(), [](const Node& n) { return n.IsContainer(); });
 }
 
-// The name that decides: all that stands under "credentials" is one.
+// The name that decides: all that stands under "credentials" is one, and `wandb: {key: ...}` is a
+// "wandb_key".
 std::string SecretKey(const std::string& above, const std::string& key) {
-  return snapshot::Redactor::StrongSecretName(above) ? above : key;
+  if (snapshot::Redactor::StrongSecretName(above)) return above;
+  std::string both = above + "_" + key;
+  return !snapshot::Redactor::SecretName(key) && snapshot::Redactor::StrongSecretName(both) ? both
+                                                                                            : key;
 }
 
 // "password: 12345678"; but "pad_token: 0" is a parameter.

@@ -113,6 +113,10 @@ void Redactor::LearnEnvironment() {
     if (equal == std::string_view::npos) continue;
     std::string value(text.substr(equal + 1));
     NameKind kind = ClassifyName(text.substr(0, equal));
+    // OPENAI_KEY and its like; in files "key" names many a thing, a digest among them.
+    if (kind == NameKind::kPlain && text.substr(0, equal).ends_with("_KEY") && LooksSecret(value)) {
+      kind = NameKind::kWeak;
+    }
     if (kind == NameKind::kPlain) {
       // SOME_URL=https://user:password@host: the password counts where it looks like one.
       for (size_t i = 0; i < value.size(); ++i) {

@@ -1,5 +1,6 @@
 #include "src/snapshot/redact_file.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "exp/base/utf8.h"
@@ -57,7 +58,24 @@ std::string ToUtf16(const std::string& text, bool big) {
 
 }  // namespace
 
+namespace {
+
+// PostgreSQL's password file: lines "host:port:database:user:password".
+void LearnPgpass(const std::string& content, Redactor& redactor) {
+  for (size_t at = 0; at < content.size();) {
+    size_t end = std::min(content.find('\n', at), content.size()), field = at;
+    for (int i = 0; i < 4 && field <= end; ++i) field = std::min(content.find(':', field), end) + 1;
+    if (field < end && content[at] != '#') {
+      redactor.Learn(content.substr(field, end - field), "named-secret");
+    }
+    at = end + 1;
+  }
+}
+
+}  // namespace
+
 std::string RedactFile(const std::string& content, const std::string& place, Redactor& redactor) {
+  if (place.ends_with("pgpass") || place.ends_with("pgpass.conf")) LearnPgpass(content, redactor);
   bool little = content.substr(0, 2) == "\xFF\xFE", big = content.substr(0, 2) == "\xFE\xFF";
   if (little || big) {
     std::string text = FromUtf16(content, big), clean = redactor.Text(text, place);

@@ -10,105 +10,6 @@ namespace {
 
 bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// Fixed beginnings, from the issuers' documentation on secret scanning.
-struct Prefix {
-  std::string_view text;
-  size_t at_least;  // characters behind the prefix
-  const char* kind;
-};
-constexpr std::array kPrefixes = {
-    Prefix{"ghp_", 30, "github-token"},
-    Prefix{"gho_", 30, "github-token"},
-    Prefix{"ghu_", 30, "github-token"},
-    Prefix{"ghs_", 30, "github-token"},
-    Prefix{"ghr_", 30, "github-token"},
-    Prefix{"github_pat_", 22, "github-token"},
-    Prefix{"glpat-", 20, "gitlab-token"},
-    Prefix{"gldt-", 20, "gitlab-token"},
-    Prefix{"glrt-", 20, "gitlab-token"},
-    Prefix{"AKIA", 16, "aws-access-key"},
-    Prefix{"ASIA", 16, "aws-access-key"},
-    Prefix{"hf_", 30, "huggingface-token"},
-    Prefix{"sk-", 20, "api-key"},
-    Prefix{"sk_live_", 16, "stripe-key"},
-    Prefix{"rk_live_", 16, "stripe-key"},
-    Prefix{"xoxb-", 16, "slack-token"},
-    Prefix{"xoxp-", 16, "slack-token"},
-    Prefix{"xoxa-", 16, "slack-token"},
-    Prefix{"xoxs-", 16, "slack-token"},
-    Prefix{"xapp-", 16, "slack-token"},
-    Prefix{"AIza", 35, "google-api-key"},
-    Prefix{"ya29.", 20, "google-token"},
-    Prefix{"npm_", 36, "npm-token"},
-    Prefix{"pypi-", 50, "pypi-token"},
-    Prefix{"dckr_pat_", 20, "docker-token"},
-    Prefix{"dop_v1_", 40, "digitalocean-token"},
-    Prefix{"SG.", 40, "sendgrid-key"},
-    Prefix{"wandb_v1_", 40, "wandb-key"},
-    Prefix{"glptt-", 20, "gitlab-token"},
-    Prefix{"glcbt-", 20, "gitlab-token"},
-    Prefix{"ABIA", 16, "aws-access-key"},
-    Prefix{"ACCA", 16, "aws-access-key"},
-    Prefix{"api_org_", 30, "huggingface-token"},
-    Prefix{"sk_test_", 16, "stripe-key"},
-    Prefix{"rk_test_", 16, "stripe-key"},
-    Prefix{"whsec_", 24, "stripe-key"},
-    Prefix{"xoxe", 16, "slack-token"},
-    Prefix{"hvs.", 20, "vault-token"},
-    Prefix{"hvb.", 20, "vault-token"},
-    Prefix{"shpat_", 24, "shopify-token"},
-    Prefix{"r8_", 30, "replicate-token"},
-    Prefix{"gsk_", 30, "api-key"},
-    Prefix{"xai-", 40, "api-key"},
-    Prefix{"nvapi-", 40, "nvidia-api-key"},
-    Prefix{"tskey-", 20, "tailscale-key"},
-    Prefix{"AGE-SECRET-KEY-1", 40, "private-key"},
-    Prefix{"PMAK-", 24, "postman-key"},
-    Prefix{"figd_", 30, "figma-token"},
-    Prefix{"ntn_", 30, "notion-token"},
-    Prefix{"lin_api_", 30, "linear-key"},
-    Prefix{"sntrys_", 30, "sentry-token"},
-    Prefix{"rubygems_", 40, "rubygems-key"},
-    Prefix{"hooks.slack.com/services/", 20, "webhook"},
-    Prefix{"discord.com/api/webhooks/", 20, "webhook"},
-    Prefix{"discordapp.com/api/webhooks/", 20, "webhook"},
-};
-
-bool HasDigitAndLetter(std::string_view text) {
-  bool digit = false, letter = false;
-  for (char c : text) {
-    digit = digit || std::isdigit(static_cast<unsigned char>(c));
-    letter = letter || std::isalpha(static_cast<unsigned char>(c));
-  }
-  return digit && letter;
-}
-
-// Shannon entropy in bits a character: random base64 of 20 characters has over 3.5, words less.
-double Entropy(std::string_view text) {
-  std::array<int, 256> counts{};
-  for (char c : text) ++counts[static_cast<unsigned char>(c)];
-  double bits = 0, n = static_cast<double>(text.size());
-  for (int count : counts) {
-    if (count > 0) bits -= count / n * std::log2(count / n);
-  }
-  return bits;
-}
-
-TokenMatch MatchPrefix(std::string_view text, size_t at) {
-  for (const Prefix& p : kPrefixes) {
-    if (text[at] != p.text[0] || text.substr(at, p.text.size()) != p.text) continue;
-    bool path = p.text.back() == '/';
-    size_t n = RunLength(text, at + p.text.size(),
-                         [&](char c) { return IsTokenChar(c) || c == '.' || (path && c == '/'); });
-    std::string_view rest = text.substr(at + p.text.size(), n);
-    // "sk-" begins words too ("sk-learn-contrib-..."): what follows must look random.
-    if (n >= p.at_least && (HasDigitAndLetter(rest) || Entropy(rest) > 3.5)) {
-      return {at, p.text.size() + n, p.kind};
-    }
-  }
-  return {};
-}
-
 // JSON web token: three base64url parts, the first of which is `{"` encoded.
 TokenMatch MatchJwt(std::string_view text, size_t at) {
   if (text.substr(at, 3) != "eyJ") return {};
@@ -186,14 +87,36 @@ TokenMatch MatchBot(std::string_view text, size_t at) {
 }
 
 TokenMatch MatchBearer(std::string_view text, size_t at) {
-  if (text.substr(at, 7) != "Bearer " && text.substr(at, 6) != "Basic ") return {};
-  size_t begin = at + (text[at + 1] == 'e' ? 7 : 6);
+  std::string word(text.substr(at, 7));
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (!word.starts_with("bearer ") && !word.starts_with("basic ")) return {};
+  size_t begin = at + word.find(' ') + 1;
   size_t n = RunLength(text, begin, IsSecretChar);
   if (!LooksSecret(text.substr(begin, n))) return {};
   return {begin, n, "authorization"};
 }
 
 }  // namespace
+
+bool HasDigitAndLetter(std::string_view text) {
+  bool digit = false, letter = false;
+  for (char c : text) {
+    digit = digit || std::isdigit(static_cast<unsigned char>(c));
+    letter = letter || std::isalpha(static_cast<unsigned char>(c));
+  }
+  return digit && letter;
+}
+
+// Shannon entropy in bits a character: random base64 of 20 characters has over 3.5, words less.
+double Entropy(std::string_view text) {
+  std::array<int, 256> counts{};
+  for (char c : text) ++counts[static_cast<unsigned char>(c)];
+  double bits = 0, n = static_cast<double>(text.size());
+  for (int count : counts) {
+    if (count > 0) bits -= count / n * std::log2(count / n);
+  }
+  return bits;
+}
 
 bool LooksSecret(std::string_view value) {
   if (value.size() < 12 || value.substr(0, 10) == "[redacted:") return false;
@@ -212,6 +135,7 @@ TokenMatch MatchToken(std::string_view text, size_t at) {
   if (TokenMatch m = MatchPrefix(text, at); m.kind) return m;
   if (TokenMatch m = MatchJwt(text, at); m.kind) return m;
   if (TokenMatch m = MatchBearer(text, at); m.kind) return m;
+  if (TokenMatch m = MatchWritten(text, at); m.kind) return m;
   return MatchNamed(text, at);
 }
 

@@ -35,7 +35,18 @@ bool IsPlaceholder(std::string_view value);
 // Twelve characters or more that look random, not like a word.
 bool LooksSecret(std::string_view value);
 
-// Pieces shared by the two files.
+// What MatchToken tries in turn. A token of a fixed beginning, such as "ghp_...":
+TokenMatch MatchPrefix(std::string_view text, size_t at);
+// Secrets by the way a format or a command writes them: XML, PuTTY's keys, kaggle.json, `curl -u`.
+TokenMatch MatchWritten(std::string_view text, size_t at);
+
+// Pieces shared by these files.
+// A value under a strong name in quotes or in an environment file: anything but a template or a
+// word that only repeats the name.
+bool Plausible(std::string_view value);
+bool HasDigitAndLetter(std::string_view text);
+// Shannon entropy in bits a character: random base64 of 20 characters has over 3.5, words less.
+double Entropy(std::string_view text);
 bool IsTokenChar(char c);   // letters, digits, '_', '-'
 bool IsSecretChar(char c);  // these and what passwords hold besides
 template <class Accept>

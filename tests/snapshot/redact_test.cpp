@@ -37,6 +37,94 @@ TEST_CASE("known shapes of credentials are removed, each with its kind", "[repor
   }
 }
 
+TEST_CASE("tokens of more issuers, and words that only begin like them") {
+  const std::string drawn = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3gH5jK7mN9pQ1",
+                    hex = "0123456789abcdef";
+  for (const std::string& token :
+       {"gloas-" + drawn, "glft-" + drawn.substr(0, 20), "glsoat-" + drawn.substr(0, 20),
+        "xoxc-1234567890-" + drawn, "xoxd-" + drawn, "GOCSPX-" + drawn.substr(0, 28),
+        "dapi" + hex + hex, "ATATT3xFfGF0" + drawn + drawn,
+        "glsa_" + drawn.substr(0, 32) + "_9b6f237a", "glc_" + drawn + "+" + drawn + "/9==",
+        "dp.pt." + drawn, "pul-" + hex + hex + hex, "pplx-" + drawn, "KGAT_" + hex + hex,
+        "sbp_" + hex + hex + hex, "rpa_" + drawn, "sk-proj-" + drawn + "-" + drawn,
+        "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ." + drawn.substr(0, 27), "abc8Q~" + drawn.substr(0, 34)}) {
+    INFO(token);
+    std::string out = Redactor().Text("see " + token + " there", "f");
+    CHECK(out.find("see [redacted:") == 0);
+    CHECK(out.ends_with("] there"));
+  }
+  for (const char* words :
+       {"hf_hub_download_with_retries_and_timeout_long_2",
+        "sk-learn-contrib-imbalanced-forest-of-trees", "as-good-as-it-gets-in-version-22",
+        "pa-rt-of-a-very-long-name-with-a-number-7-and-more-words"}) {
+    CHECK(Redactor().Text(words, "f") == words);
+  }
+}
+
+TEST_CASE("names: numbered, in one word, in capitals; what only ends like one") {
+  struct Case {
+    const char *text, *secret;
+  };
+  for (const Case& c : {Case{"export API_KEY_2=q8Zr4Lk2Wn6Xb0Vt\n", "q8Zr4Lk2Wn6Xb0Vt"},
+                        {"PASSWORD1=abc123def\n", "abc123def"},
+                        {"export DB_PASS=hunter2b\n", "hunter2b"},
+                        {"MY_ODD_PASS=hunter2b\n", "hunter2b"},
+                        {"smtp_pass = \"mailP4ss1x\"", "mailP4ss1x"},
+                        {"SSHPASS=p4ssphr\n", "p4ssphr"},
+                        {"AUTHTOKEN=q8Zr4Lk2Wn6Xb0Vt\n", "q8Zr4Lk2Wn6Xb0Vt"},
+                        {"GH_PAT=q8Zr4Lk2Wn6Xb0Vt\n", "q8Zr4Lk2Wn6Xb0Vt"},
+                        {"password: c3VwZXJzZWNyZXRwdzE=\n", "c3VwZXJzZWNyZXRwdzE="},
+                        {"connect(\"host=h user=u password=l1bpqPw\")", "l1bpqPw"},
+                        {"Server=h;Password=l1bpqPw;Port=3", "l1bpqPw"},
+                        {"PASSWORD=abc123 ./train.sh", "abc123"},
+                        {"client_secret:\n  q8Zr4Lk2Wn6Xb0Vt\n", "q8Zr4Lk2Wn6Xb0Vt"},
+                        {"secret: >-\n  q8Zr4Lk2Wn6Xb0Vt\n", "q8Zr4Lk2Wn6Xb0Vt"},
+                        {"<password>xmlP4ssw0rd</password>", "xmlP4ssw0rd"},
+                        {"<p name=\"password\" value=\"xmlAttrP4\"/>", "xmlAttrP4"},
+                        {"ENV API_TOKEN q8Zr4Lk2Wn6Xb0Vt\n", "q8Zr4Lk2Wn6Xb0Vt"},
+                        {"tool --password hunter2b -v", "hunter2b"},
+                        {"-H \"authorization: bearer q8Zr4Lk2Wn6Xb0Vt\"", "q8Zr4Lk2Wn6Xb0Vt"}}) {
+    INFO(c.text);
+    std::string out = Redactor().Text(c.text, "f");
+    CHECK(out.find(c.secret) == std::string::npos);
+    CHECK(out.find("[redacted:") != std::string::npos);
+  }
+  for (const char* stays :
+       {"second_pass = \"RPN_R-50-C4_1x\"", "login = account = password = ''",
+        "f(password=args.password)", "password: str = None", "tool --password-file passwords.txt",
+        "password: the one you chose in step 2", "<token>", "max_tokens: 4096\n"}) {
+    CHECK(Redactor().Text(stays, "f") == stays);
+  }
+}
+
+TEST_CASE("formats and commands: what tells a secret is around it") {
+  struct Case {
+    std::string text, secret;
+  };
+  const std::string hex = "0123456789abcdef0123456789abcdef";
+  for (const Case& c :
+       {Case{"{\"username\": \"me\", \"key\": \"" + hex + "\"}", hex},
+        Case{"wandb.login(key='" + hex + "')", hex},
+        Case{"Private-Lines: 2\nAAAAfirst\nAAAAsecond\nPrivate-MAC: 00", "AAAAfirst\nAAAAsecond"},
+        Case{"get(u, auth=(\"me\", \"r3questsPw\"))", "r3questsPw"},
+        Case{"HTTPBasicAuth('me', 'r3questsPw')", "r3questsPw"},
+        Case{"curl -s -u me:cUrlPw99 https://x", "cUrlPw99"},
+        Case{"curl --user \"me:cUrlPw99\" https://x", "cUrlPw99"},
+        Case{"mysql -u root -pmYsq1Pw9 db", "mYsq1Pw9"},
+        Case{"sshpass -p sshP4ss9 ssh h", "sshP4ss9"},
+        Case{"docker login -u me -p dckrP4ss9 ghcr.io", "dckrP4ss9"}}) {
+    INFO(c.text);
+    std::string out = Redactor().Text(c.text, "f");
+    CHECK(out.find(c.secret) == std::string::npos);
+    CHECK(out.find("[redacted:") != std::string::npos);
+  }
+  for (const char* stays : {"curl -u $USER:$PASSWORD https://x", "mkdir -p some/where",
+                            "ssh -p 2222 host", "auth=(user, password)",
+                            "{\"key\": \"0123456789abcdef0123456789abcdef\"}", "login(name)"}) {
+    CHECK(Redactor().Text(stays, "f") == stays);
+  }
+}
+
 TEST_CASE("credentials in URLs go, the rest of the URL stays") {
   Redactor r;
   CHECK(r.Text("https://user:hunter2@host/a.git", "remote") ==

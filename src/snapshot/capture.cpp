@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
@@ -97,6 +98,27 @@ std::string PathText(const std::string& bytes) {
       out += fmt::format("\\x{:02x}", c);
   }
   return out;
+}
+
+std::string PathBytes(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned int byte = 0;
+    const char* hex = text.data() + i + 2;
+    if (text[i] != '\\') {
+      out += text[i];
+    } else if (text.substr(i, 2) == "\\\\") {
+      out += text[i++];
+    } else if (text.substr(i, 2) == "\\x" && i + 4 <= text.size() &&
+               std::from_chars(hex, hex + 2, byte, 16).ptr == hex + 2) {
+      out += static_cast<char>(byte);
+      i += 3;
+    } else {
+      return text;
+    }
+  }
+  // A name of valid UTF-8 was written as it is, its backslashes, too.
+  return PathText(out) == text ? out : text;
 }
 
 bool Capture::Excluded(const fs::path& path) const {

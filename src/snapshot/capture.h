@@ -80,5 +80,7 @@ class Capture {
 // Text for JSON: valid UTF-8 stays; otherwise invalid bytes are written as \xNN, and a backslash
 // twice.
 std::string PathText(const std::string& bytes);
+// The bytes that are written so.
+std::string PathBytes(const std::string& text);
 
 }  // namespace xp::snapshot

@@ -198,23 +198,23 @@ class Rebuild {
   }
 
   std::vector<std::string> Candidates(const json& repo) const {
-    std::string prefix = repo.value("path", "");
+    std::string prefix = PathBytes(repo.value("path", ""));
     std::vector<std::string> out;
     if (clone_) out.push_back((target_ / prefix).string());
     if (!repository_.empty()) out.push_back((repository_ / prefix).string());
-    out.push_back((fs::path(code_.value("root", "")) / prefix).string());
-    out.push_back(repo.value("git_dir", ""));
+    out.push_back((fs::path(PathBytes(code_.value("root", ""))) / prefix).string());
+    out.push_back(PathBytes(repo.value("git_dir", "")));
     return out;
   }
 
   void AddCommit(const json& repo, const std::string& commit) {
-    std::string prefix = repo.value("path", ""), reason, tried;
+    std::string prefix = PathBytes(repo.value("path", "")), reason, tried;
     for (const std::string& place : Candidates(repo)) {
       if (place.empty()) continue;
       Repository source = OpenAt(place, reason);
       Tree tree = source ? FindCommitTree(source.get(), commit) : nullptr;
       if (!tree) {
-        tried += "\n    " + place;
+        tried += "\n    " + PathText(place);
         continue;
       }
       lfs_ = fs::path(git_repository_commondir(source.get())) / "lfs" / "objects";

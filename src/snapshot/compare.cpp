@@ -32,11 +32,12 @@ class Side {
     }
     for (const json& r : code.value("repositories", json::array())) {
       Repo repo;
-      repo.prefix = r.value("path", "");
+      repo.prefix = PathBytes(r.value("path", ""));
       repo.commit = r.value("commit", "");
       std::string reason;
       for (const std::string& place :
-           {(fs::path(code.value("root", "")) / repo.prefix).string(), r.value("git_dir", "")}) {
+           {(fs::path(PathBytes(code.value("root", ""))) / repo.prefix).string(),
+            PathBytes(r.value("git_dir", ""))}) {
         repo.repository = place.empty() ? nullptr : OpenAt(place, reason);
         if (repo.repository) repo.tree = FindCommitTree(repo.repository.get(), repo.commit);
         if (repo.tree) break;

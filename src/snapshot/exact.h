@@ -28,6 +28,7 @@ class ExactCheck {
 
   git_repository* repo_;
   bool attributes_ = false, autocrlf_ = false, modes_ = true, links_ = true;
+  bool trusts_mtime_ = false;  // git was told to call a file unchanged by size and mtime alone
 };
 
 bool ReadRegular(const std::string& file, int64_t size, std::string& content);

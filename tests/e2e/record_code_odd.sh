@@ -33,6 +33,10 @@ repo; echo 1 >a; echo hidden >.hidden; commit; echo 2 >a; echo 3 >b; rm .git/ind
 repo; rm -rf .git; git init -q --object-format=sha256 -b main .; echo 1 >a; mkdir .config; echo hidden >.config/h; git add -A; git commit -qm one; echo 2 >a; check "SHA-256 repository with hidden files"
 repo; echo 1 >a; commit; echo 2 >a; mkdir -p d/e; echo u >d/e/u; cd d/e; record; cd ../..; kind="from a folder below"; rm -rf "$dir/again"; "$exp" checkout @ "$dir/again" >/dev/null; same "$dir/again"
 
+repo; git config core.trustctime false; echo 1 >a; commit; touch -d 2020-01-01 a; git update-index --refresh; sleep 1.1; echo 2 >a; touch -d 2020-01-01 a; git diff --quiet || fail "git sees it"; again "a change that kept size and mtime"
+repo; echo 1 >a; commit; git update-index --assume-unchanged a; truncate -s 60G a; kind="a huge file that git doesn't look at"; record; rm -rf "$dir/again"; has "$("$exp" checkout @ "$dir/again")" "not as it was: a: larger than"; kinds=$((kinds + 1))
+odd="$dir/"$'o dd\n\xff\'"$x'; mkdir "$odd"; cd "$odd"; git init -q -b main .; echo 1 >a; git submodule add -q ../lib $'s\xff'; commit; echo 2 >b; echo more >>$'s\xff/l.c'; again "folders that aren't named in UTF-8"; cd "$dir"; rm -rf "$odd"
+
 # Objects that aren't there: what runs is kept; a tree that can't be built is refused with the reason.
 repo; echo 1 >a; echo 1 >b; commit; git config uploadpack.allowFilter true; git clone -q --filter=blob:none --no-checkout "file://$PWD" "$dir/partial" 2>/dev/null; cd "$dir/partial"; git remote set-url origin /nowhere
 echo 2 >a; kind="partial clone"; record; rm -rf "$dir/again"; "$exp" checkout @ "$dir/again" >"$dir/out" 2>&1 || fail "$kind: $(cat "$dir/out")"; same "$dir/again"; rm -rf "$dir/partial"; kinds=$((kinds + 1))

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-
 #include <exception>
+#include <filesystem>
 
 #include "exp/base/error.h"
 #include "exp/base/printable.h"
@@ -43,6 +43,13 @@ int RunApp(int argc, char** argv, void (*add)(Command app, Context& context)) {
     fmt::print(stderr, "error: {}\n", Printable(e.what(), true));
     return e.exit_code();
   } catch (const std::exception& e) {
+    std::error_code gone;
+    static_cast<void>(std::filesystem::current_path(gone));
+    if (gone) {  // nearly every command asks for it
+      fmt::print(stderr, "error: the working directory is gone: {}\n  next: `cd` to one\n",
+                 gone.message());
+      return static_cast<int>(ErrorKind::kUsage);
+    }
     fmt::print(stderr, "error: {}\n  next: this is a fault of exp itself; please report it\n",
                Printable(e.what(), true));
     return static_cast<int>(ErrorKind::kJob);

@@ -21,6 +21,7 @@
 #include "exp/snapshot/redact.h"
 #include "src/cli/command.h"
 #include "src/cli/machine_environment.h"
+#include "src/cli/store_place.h"
 
 namespace fs = std::filesystem;
 
@@ -44,14 +45,9 @@ bool Colour(const std::string& choice) {
   return ::isatty(STDOUT_FILENO) == 1 && (no == nullptr || *no == '\0');
 }
 
-fs::path StorePlace(const Options& options) {
-  fs::path found = record::FindStore(options.store, fs::current_path());
-  return found.empty() ? record::PlaceForNewStore(fs::current_path()) : found;
-}
-
 void Save(const Options& options, const doctor::Report& report, const std::string& environment) {
   if (options.no_store || !options.root.empty()) return;
-  fs::path place = StorePlace(options);
+  fs::path place = StoreToWrite(options.store);
   try {
     record::Store store = record::Store::OpenOrCreate(place);
     record::DoctorReport row;
@@ -99,7 +95,13 @@ int Run(const Options& options) {
   }
   std::string environment = MachineEnvironment(options.memo || options.deep);
   if (options.memo) {
-    fmt::print("{}", doctor::Memo(environment));
+    std::unique_ptr<doctor::System> system = doctor::MakeHostSystem("");
+    doctor::Subject subject{*system, graph::DescribeCudaBuild(), "", "", "", ""};
+    doctor::Findings found;
+    for (auto* check : {doctor::CheckCudnn, doctor::CheckNccl, doctor::CheckCompilers}) {
+      for (doctor::Finding& f : check(subject)) found.push_back(std::move(f));
+    }
+    fmt::print("{}", doctor::Memo(environment, found));
     return 0;
   }
   doctor::DoctorOptions d;
@@ -108,7 +110,7 @@ int Run(const Options& options) {
   d.root = options.root;
   d.device = options.device;
   d.data = options.data.empty() ? fs::current_path().string() : options.data;
-  d.store = StorePlace(options).string();
+  d.store = StoreToWrite(options.store).string();
   d.work = fs::current_path().string();
   if (options.root.empty()) d.binary = fs::read_symlink("/proc/self/exe").string();
   d.child = {"/proc/self/exe", "doctor", "--child"};

@@ -16,6 +16,7 @@
 #include "src/cli/command.h"
 #include "src/cli/launch.h"
 #include "src/cli/resume.h"
+#include "src/cli/store_place.h"
 
 namespace fs = std::filesystem;
 
@@ -55,8 +56,7 @@ Launch MakeLaunch(const Options& options, const Context& context) {
   launch.tags = options.tags;
   launch.seed = Seed(options, launch.config.root);
   launch.name = options.name.empty() ? fs::path(options.config).stem().string() : options.name;
-  fs::path found = record::FindStore(options.store, fs::current_path());
-  launch.store = fs::absolute(found.empty() ? record::PlaceForNewStore(fs::current_path()) : found);
+  launch.store = fs::absolute(StoreToWrite(options.store));
   const config::Node* work_dir = launch.config.root.Find("work_dir");
   if (!options.work_dir.empty())
     launch.work_dir = options.work_dir;

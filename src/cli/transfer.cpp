@@ -11,6 +11,7 @@
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
 #include "src/cli/run_json.h"
+#include "src/cli/store_place.h"
 
 namespace fs = std::filesystem;
 
@@ -55,9 +56,7 @@ void Export(const Options& options) {
 
 void Import(const Options& options) {
   nlohmann::json json = record::ParseExport(ReadFile(options.file), options.file);
-  fs::path found = record::FindStore(options.store, fs::current_path());
-  record::Store store = record::Store::OpenOrCreate(
-      found.empty() ? record::PlaceForNewStore(fs::current_path()) : found);
+  record::Store store = record::Store::OpenOrCreate(StoreToWrite(options.store));
   fmt::print("imported {}\n", record::ImportJson(store, json));
 }
 

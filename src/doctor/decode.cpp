@@ -3,23 +3,17 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <thread>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/stopwatch.h"
 #include "exp/bench/photos.h"
 #include "exp/data/jpeg.h"
 #include "exp/doctor/measure.h"
 
 namespace xp::doctor {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double Seconds(Clock::time_point since) {
-  return std::chrono::duration<double>(Clock::now() - since).count();
-}
 
 std::span<const uint8_t> Span(const std::string& bytes) {
   return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
@@ -28,20 +22,20 @@ std::span<const uint8_t> Span(const std::string& bytes) {
 // Images a second of `threads` threads.
 double Decode(const std::vector<std::string>& images, int threads, double seconds) {
   std::atomic<int64_t> count{0};
-  Clock::time_point start = Clock::now();
+  Stopwatch watch;
   std::vector<std::thread> all;
   all.reserve(static_cast<size_t>(threads));
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&, t] {
       data::RgbImage out;
-      for (size_t i = static_cast<size_t>(t); Seconds(start) < seconds; ++i) {
+      for (size_t i = static_cast<size_t>(t); watch.Seconds() < seconds; ++i) {
         data::DecodeJpeg(Span(images[i % images.size()]), "image", {}, &out);
         ++count;
       }
     });
   }
   for (std::thread& t : all) t.join();
-  return static_cast<double>(count) / Seconds(start);
+  return static_cast<double>(count) / watch.Seconds();
 }
 
 }  // namespace
@@ -116,8 +110,12 @@ Findings JudgeLoader(const ReadSpeed& reads, const DecodeSpeed& decode,
                              disk ? "the disk" : "decoding");
   loader.numbers = {{"images_s", feed}, {"needed_images_s", needed_images_a_second}};
   if (needed_images_a_second <= 0) return {d, loader};
-  loader.needed = fmt::format("{:.0f} img/s: what ResNet-50 could take here by the measured speeds",
-                              needed_images_a_second);
+  int digits = needed_images_a_second < 10 ? 1 : 0;
+  loader.found +=
+      fmt::format("; ResNet-50 could take {:.{}f} here", needed_images_a_second, digits);
+  loader.needed =
+      fmt::format("{:.{}f} img/s: what ResNet-50 could take here by the measured speeds",
+                  needed_images_a_second, digits);
   if (feed < needed_images_a_second) {
     loader.level = Level::kWarning;
     loader.why = fmt::format(

@@ -2,9 +2,13 @@
 
 #include <elf.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
+#include <string_view>
 
 namespace xp::doctor {
 namespace {
@@ -34,21 +38,45 @@ class Image {
 };
 
 constexpr uint64_t kNowhere = UINT64_MAX;
-constexpr int kMostEntries = 1 << 20;
+// Far above what is in use: libtorch_cuda has 400,000 symbols. A symbol's version is a number of 15
+// bits, so there can't be more of those.
+constexpr int kMostEntries = 1 << 20, kMostSegments = 512;
+constexpr size_t kMostVersions = 1 << 15, kMostText = size_t{64} << 20;
+
+// What bytes are that aren't ELF's, as far as people take such for libraries.
+const char* OtherKind(std::span<const char> bytes) {
+  auto starts = [&](std::string_view with) {
+    return std::string_view(bytes.data(), bytes.size()).starts_with(with);
+  };
+  if (bytes.empty()) return "an empty file";
+  if (starts("#!")) return "a script, no ELF file: name the program or library that it starts";
+  if (starts("!<arch>\n")) return "an archive of object files, no ELF file";
+  if (starts("/* GNU ld script")) return "a text for the linker, no ELF file: name the .so.N of it";
+  if (starts("version https://git-lfs")) return "a pointer of git-lfs, no ELF file: `git lfs pull`";
+  return "no ELF file";
+}
 
 class Parser {
  public:
-  explicit Parser(std::span<const char> bytes) : image_(bytes) {}
+  explicit Parser(std::span<const char> bytes) : bytes_(bytes), image_(bytes) {}
 
   std::optional<ElfFile> Parse(std::string* why) {
+    auto ident = image_.At<std::array<unsigned char, EI_NIDENT>>(0);
+    if (!ident || std::memcmp(ident->data(), ELFMAG, SELFMAG) != 0)
+      return No(why, OtherKind(bytes_));
+    if ((*ident)[EI_CLASS] != ELFCLASS64 || (*ident)[EI_DATA] != ELFDATA2LSB) {
+      return No(why, (*ident)[EI_CLASS] == ELFCLASS32 ? "a 32-bit ELF file, not a 64-bit one"
+                                                      : "not a 64-bit little-endian ELF file");
+    }
     auto header = image_.At<Elf64_Ehdr>(0);
-    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
-      return No(why, "no ELF file");
-    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB) {
-      return No(why, "not a 64-bit little-endian ELF file");
+    if (!header) return No(why, "an ELF file that was cut off");
+    if (header->e_type == ET_REL) return No(why, "an object file, not linked yet");
+    if (header->e_type != ET_EXEC && header->e_type != ET_DYN) {
+      return No(why, "an ELF file that is neither a program nor a library");
     }
     file_.machine = header->e_machine;
-    if (!ReadSegments(*header)) return No(why, "it has no dynamic section (a static program?)");
+    if (!ReadSegments(*header)) return No(why, "an ELF file that is damaged or was cut off");
+    if (file_.is_static) return file_;
     for (const Elf64_Dyn& d : dynamic_) ReadEntry(d);
     ReadDefined();
     ReadNeeded();
@@ -64,14 +92,16 @@ class Parser {
 
   bool ReadSegments(const Elf64_Ehdr& header) {
     std::optional<Elf64_Phdr> dynamic;
-    for (int i = 0; i < header.e_phnum; ++i) {
-      auto segment =
-          image_.At<Elf64_Phdr>(header.e_phoff + static_cast<uint64_t>(i) * header.e_phentsize);
-      if (!segment) break;
+    if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMostSegments) return false;
+    for (uint64_t i = 0; i < header.e_phnum; ++i) {
+      auto segment = image_.At<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr));
+      if (!segment) return false;
       if (segment->p_type == PT_LOAD) loads_.push_back(*segment);
       if (segment->p_type == PT_DYNAMIC) dynamic = segment;
+      if (segment->p_type == PT_INTERP) file_.interpreter = image_.Text(segment->p_offset);
     }
-    if (!dynamic) return false;
+    if (loads_.empty()) return false;
+    if (!dynamic) return file_.is_static = true;
     for (int i = 0; i < kMostEntries; ++i) {
       auto entry =
           image_.At<Elf64_Dyn>(dynamic->p_offset + static_cast<uint64_t>(i) * sizeof(Elf64_Dyn));
@@ -97,16 +127,22 @@ class Parser {
     }
     return kNowhere;
   }
-  std::string String(uint64_t at) const { return image_.Text(strings_ + at); }
+  // Names may overlap, so that a small file could ask for gigabytes of them.
+  std::string String(uint64_t at) {
+    std::string text = text_bytes_ < kMostText ? image_.Text(strings_ + at) : "";
+    text_bytes_ += text.size();
+    return text;
+  }
 
   void ReadEntry(const Elf64_Dyn& d) {
     if (d.d_tag == DT_SONAME) file_.soname = String(d.d_un.d_val);
     if (d.d_tag == DT_NEEDED) file_.needed.push_back(String(d.d_un.d_val));
     if (d.d_tag != DT_RUNPATH && d.d_tag != DT_RPATH) return;
+    std::vector<std::string>& folders = d.d_tag == DT_RPATH ? file_.rpath : file_.runpath;
     std::string path = String(d.d_un.d_val);
     for (size_t at = 0; at <= path.size();) {
       size_t end = std::min(path.find(':', at), path.size());
-      if (end > at) file_.folders.push_back(path.substr(at, end - at));
+      if (end > at) folders.push_back(path.substr(at, end - at));
       at = end + 1;
     }
   }
@@ -114,7 +150,7 @@ class Parser {
   void ReadDefined() {
     uint64_t at = Offset(Value(DT_VERDEF));
     if (at == kNowhere) return;
-    for (int i = 0; i < kMostEntries; ++i) {
+    for (size_t i = 0; i < kMostVersions; ++i) {
       auto definition = image_.At<Elf64_Verdef>(at);
       if (!definition) return;
       auto name = image_.At<Elf64_Verdaux>(at + definition->vd_aux);
@@ -130,13 +166,13 @@ class Parser {
   void ReadNeeded() {
     uint64_t at = Offset(Value(DT_VERNEED));
     if (at == kNowhere) return;
-    for (int i = 0; i < kMostEntries; ++i) {
+    for (size_t i = 0; i < kMostVersions; ++i) {
       auto need = image_.At<Elf64_Verneed>(at);
       if (!need) return;
       uint64_t entry = at + need->vn_aux;
       for (int k = 0; k < need->vn_cnt; ++k) {
         auto version = image_.At<Elf64_Vernaux>(entry);
-        if (!version) break;
+        if (!version || file_.versions.size() >= kMostVersions) break;
         index_[version->vna_other & 0x7fff] = file_.versions.size();
         file_.versions.push_back({String(need->vn_file),
                                   String(version->vna_name),
@@ -174,8 +210,10 @@ class Parser {
     }
   }
 
+  std::span<const char> bytes_;
   Image image_;
   ElfFile file_;
+  size_t text_bytes_ = 0;
   std::vector<Elf64_Phdr> loads_;
   std::vector<Elf64_Dyn> dynamic_;
   uint64_t strings_ = kNowhere;
@@ -186,6 +224,23 @@ class Parser {
 
 std::optional<ElfFile> ParseElf(std::span<const char> bytes, std::string* why) {
   return Parser(bytes).Parse(why);
+}
+
+std::string MachineName(uint16_t machine) {
+  switch (machine) {
+    case EM_X86_64:
+      return "x86-64";
+    case EM_AARCH64:
+      return "AArch64";
+    case EM_PPC64:
+      return "PowerPC 64";
+    case EM_RISCV:
+      return "RISC-V";
+    case EM_386:
+      return "x86";
+    default:
+      return fmt::format("machine {}", machine);
+  }
 }
 
 }  // namespace xp::doctor

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
+#include "exp/doctor/elf.h"
 #include "src/doctor/text.h"
 
 namespace xp::doctor {
@@ -37,13 +39,24 @@ void AddList(const std::string& list, std::vector<std::string>& folders) {
   }
 }
 
+bool Fits(const System& system, const std::string& path, uint16_t machine) {
+  if (!system.Exists(path)) return false;
+  if (machine == 0) return true;
+  auto bytes = system.Bytes(path);
+  auto elf = bytes ? ParseElf(bytes->bytes, nullptr) : std::nullopt;
+  if (elf) return elf->machine == machine;
+  // One of 32 bits, say; at what is no ELF file at all, ld.so stops and says so.
+  return !bytes ||
+         !std::string_view(bytes->bytes.data(), bytes->bytes.size()).starts_with("\177ELF");
+}
+
 }  // namespace
 
-std::string FindLibrary(const System& system, const std::string& soname,
-                        const std::vector<std::string>& run_path) {
+std::string FindLibrary(const System& system, const std::string& soname, const Search& search) {
   if (soname.find('/') != std::string::npos) return system.Exists(soname) ? soname : "";
-  std::vector<std::string> folders = run_path;
+  std::vector<std::string> folders = search.rpath;
   AddList(system.Variable("LD_LIBRARY_PATH"), folders);
+  folders.insert(folders.end(), search.runpath.begin(), search.runpath.end());
   AddConf(system, "/etc/ld.so.conf", 0, folders);
   for (const char* usual :
        {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
@@ -52,7 +65,7 @@ std::string FindLibrary(const System& system, const std::string& soname,
   }
   for (const std::string& folder : folders) {
     std::string path = fmt::format("{}/{}", folder, soname);
-    if (system.Exists(path)) return path;
+    if (Fits(system, path, search.machine)) return path;
   }
   return "";
 }

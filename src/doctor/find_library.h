@@ -1,6 +1,7 @@
 // Where the dynamic linker would find a library; private to src/doctor.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,9 +9,14 @@
 
 namespace xp::doctor {
 
-// In the order of ld.so(8): `run_path`, LD_LIBRARY_PATH, the folders of /etc/ld.so.conf, the usual
-// ones. Empty: nowhere. A name with a slash is taken as a path.
-std::string FindLibrary(const System& system, const std::string& soname,
-                        const std::vector<std::string>& run_path = {});
+// What a library or program that asks for another one adds to the search.
+struct Search {
+  std::vector<std::string> rpath, runpath;  // before LD_LIBRARY_PATH, and after it
+  uint16_t machine = 0;  // files for another one are passed over, as ld.so does; 0: any
+};
+
+// In the order of ld.so(8): DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, the folders of /etc/ld.so.conf,
+// the usual ones. Empty: nowhere. A name with a slash is taken as a path.
+std::string FindLibrary(const System& system, const std::string& soname, const Search& search = {});
 
 }  // namespace xp::doctor

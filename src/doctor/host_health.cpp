@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "exp/doctor/checks.h"
 #include "src/doctor/text.h"
@@ -116,15 +117,66 @@ Groups FindGroups(const System& system) {
   return groups;
 }
 
-std::optional<double> MemoryLimit(const System& system, const Groups& groups, double total) {
-  std::optional<double> least;
-  for (const std::string& folder : groups.memory) {
-    auto text = system.Text(folder + (groups.v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+struct MemoryRoom {
+  double limit = 0, left = 0;  // bytes; of the group that leaves the least
+};
+
+// The line "name N" of memory.stat, in bytes.
+double Statistic(const std::string& text, const std::string& name) {
+  for (const std::string& line : Lines(text)) {
+    if (line.starts_with(name + " ")) {
+      return static_cast<double>(Number(line.substr(name.size())).value_or(0));
+    }
+  }
+  return 0;
+}
+
+// Version 2 has two limits: memory.high slows programs down, memory.max kills them. Pages of files
+// that nobody has used lately are given back, so they don't count as used.
+std::optional<MemoryRoom> RoomOf(const System& system, const Groups& groups, double total) {
+  std::optional<MemoryRoom> least;
+  auto bytes = [&](const std::string& path) {
+    auto text = system.Text(path);
     auto value = text ? Number(*text) : std::nullopt;  // "max" is no number
-    if (!value || static_cast<double>(*value) >= total) continue;
-    least = std::min(least.value_or(1e30), static_cast<double>(*value));
+    return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
+  };
+  for (const std::string& folder : groups.memory) {
+    double limit = total;
+    for (const char* name : {"/memory.max", "/memory.high", "/memory.limit_in_bytes"}) {
+      bool known = groups.v2 != std::string_view(name).ends_with("_in_bytes");
+      if (known) limit = std::min(limit, bytes(folder + name).value_or(total));
+    }
+    if (limit >= total) continue;
+    std::string statistics = system.Text(folder + "/memory.stat").value_or("");
+    double used =
+        bytes(folder + (groups.v2 ? "/memory.current" : "/memory.usage_in_bytes")).value_or(0) -
+        Statistic(statistics, groups.v2 ? "inactive_file" : "total_inactive_file");
+    MemoryRoom room{limit, std::max(0.0, limit - std::max(0.0, used))};
+    if (!least || room.left < least->left) least = room;
   }
   return least;
+}
+
+// CPUs that the process may run on (cpuset, taskset), from "Cpus_allowed_list: 0-3,8"; 0: not told.
+int AllowedCpus(const System& system) {
+  constexpr std::string_view kName = "Cpus_allowed_list:";
+  int count = 0;
+  for (const std::string& line : Lines(system.Text("/proc/self/status").value_or(""))) {
+    if (!line.starts_with(kName)) continue;
+    std::string list = line.substr(kName.size());
+    for (size_t at = 0; at < list.size();) {
+      size_t end = std::min(list.find(',', at), list.size());
+      std::string part = list.substr(at, end - at);
+      size_t dash = part.find('-');
+      auto first = Number(part);
+      auto last = dash == std::string::npos ? first : Number(part.substr(dash + 1));
+      if (first && last && *last >= *first && *last < (1 << 20)) {
+        count += static_cast<int>(*last - *first) + 1;
+      }
+      at = end + 1;
+    }
+  }
+  return count;
 }
 
 // In CPUs.
@@ -148,11 +200,18 @@ std::optional<double> CpuLimit(const System& system, const Groups& groups) {
 
 Finding CpuGroup(const System& system, const Groups& groups) {
   Finding f{.id = "cpu.limit", .group = "health"};
-  int logical = LogicalCpus(system);
+  int logical = LogicalCpus(system), allowed = AllowedCpus(system);
   std::optional<double> limit = CpuLimit(system, groups);
   f.numbers = {{"logical", logical}};
+  f.found = fmt::format("{} CPUs", logical);
+  // Programs ask for this one and start as many threads (sched_getaffinity).
+  if (allowed > 0 && allowed < logical) {
+    f.found += fmt::format(", {} of them for this process (cpuset)", allowed);
+    f.numbers.emplace_back("allowed", allowed);
+    logical = allowed;
+  }
   if (!limit || *limit >= logical) {
-    f.found = fmt::format("{} CPUs, no limit below that", logical);
+    f.found += ", no limit below that";
     return f;
   }
   f.numbers.emplace_back("limit", *limit);
@@ -222,18 +281,23 @@ Finding Swap(const System& system, const std::map<std::string, double>& info) {
 
 Finding MemoryGroup(const System& system, const Groups& groups, double total) {
   Finding f{.id = "memory.limit", .group = "health"};
-  std::optional<double> limit = MemoryLimit(system, groups, total);
-  if (!limit) {
+  std::optional<MemoryRoom> room = RoomOf(system, groups, total);
+  if (!room) {
     f.found = "no limit below the machine's memory";
     return f;
   }
-  f.found = fmt::format("{} of the machine's {} may be used (cgroup)", Gib(*limit), Gib(total));
-  f.numbers = {{"limit_bytes", *limit}};
-  f.needed = "8 GiB";
-  if (*limit >= 8.0 * (1u << 30)) return f;
-  f.level = *limit < 2.0 * (1u << 30) ? Level::kError : Level::kWarning;
+  constexpr double kGib = 1u << 30;
+  f.found = fmt::format("{} of the machine's {} may be used (cgroup), {} of that are left",
+                        Gib(room->limit), Gib(total), Gib(room->left));
+  f.numbers = {{"limit_bytes", room->limit}, {"left_bytes", room->left}};
+  f.needed = "8 GiB, 2 GiB of them left";
+  if (room->limit >= 8 * kGib && room->left >= 2 * kGib) return f;
+  bool hopeless = room->limit < 2 * kGib || room->left < 0.5 * kGib;
+  f.level = hopeless ? Level::kError : Level::kWarning;
   f.why = "the kernel kills what goes over it, without a word";
-  f.fix = "raise the container's --memory, or use fewer data.workers_per_gpu";
+  f.fix =
+      "raise the container's --memory, end what else runs in it, or use fewer "
+      "data.workers_per_gpu";
   return f;
 }
 

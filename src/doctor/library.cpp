@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <set>
 
 #include "exp/doctor/checks.h"
 #include "exp/doctor/elf.h"
@@ -15,7 +17,9 @@ namespace {
 std::optional<ElfFile> Load(const System& system, const std::string& path, std::string* why) {
   auto bytes = system.Bytes(path);
   if (!bytes) {
-    *why = "it can't be read";
+    *why = !system.Exists(path)          ? "there is no such file"
+           : !system.Names(path).empty() ? "a folder, no ELF file"
+                                         : "it is no file, or can't be read";
     return std::nullopt;
   }
   return ParseElf(bytes->bytes, why);
@@ -28,12 +32,10 @@ std::string Replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-std::vector<std::string> RunPath(const System& system, const ElfFile& elf,
-                                 const std::string& path) {
-  std::string real = system.RealPath(path);
-  std::string origin = real.substr(0, real.rfind('/'));
+std::vector<std::string> WithOrigin(const std::vector<std::string>& folders,
+                                    const std::string& origin) {
   std::vector<std::string> out;
-  for (const std::string& folder : elf.folders) {
+  for (const std::string& folder : folders) {
     out.push_back(Replaced(Replaced(folder, "${ORIGIN}", origin), "$ORIGIN", origin));
   }
   return out;
@@ -79,35 +81,97 @@ struct Lacking {
   std::string best;  // of glibc and libstdc++ here
 };
 
+// Goes through a file and all libraries below it, as the dynamic linker loads them.
+class Closure {
+ public:
+  Closure(const System& system, const ElfFile& top, const std::string& path) : system_(system) {
+    if (!top.interpreter.empty() && !system.Exists(top.interpreter)) {
+      out_.libraries.push_back(top.interpreter);
+    }
+    queue_.push_back({top, path, "", {}});
+    while (!queue_.empty()) {
+      Node node = std::move(queue_.front());
+      queue_.pop_front();
+      Open(node);
+      CheckVersions(node);
+    }
+    out_.best = Listed(here_);
+  }
+  Lacking Result() && { return std::move(out_); }
+
+ private:
+  struct Node {
+    ElfFile elf;
+    std::string path, soname;        // soname: empty for the file that was asked about
+    std::vector<std::string> rpath;  // of those that lead to it
+  };
+
+  // Where one below the top lacks something, it is named, too.
+  static std::string Of(const Node& node) {
+    return node.soname.empty() ? "" : " (which " + node.soname + " needs)";
+  }
+
+  void Open(const Node& node) {
+    std::string real = system_.RealPath(node.path);
+    std::string origin = real.substr(0, real.rfind('/'));
+    Search search{{}, WithOrigin(node.elf.runpath, origin), node.elf.machine};
+    std::vector<std::string> handed_down = node.rpath;
+    if (search.runpath.empty()) {
+      search.rpath = WithOrigin(node.elf.rpath, origin);
+      search.rpath.insert(search.rpath.end(), node.rpath.begin(), node.rpath.end());
+      handed_down = search.rpath;
+    }
+    for (const std::string& soname : node.elf.needed) {
+      if (soname.starts_with("ld-linux") || soname == "linux-vdso.so.1") continue;
+      if (!seen_.insert(soname).second) continue;
+      std::string found = FindLibrary(system_, soname, search), why;
+      if (found.empty()) {
+        out_.libraries.push_back(soname + Of(node));
+        continue;
+      }
+      auto elf = Load(system_, found, &why);
+      if (!elf) continue;
+      if (soname.starts_with("libc.so") || soname.starts_with("libstdc++")) AddHere(soname, *elf);
+      defined_[soname] = elf->defined;
+      queue_.push_back({std::move(*elf), found, soname, handed_down});
+    }
+  }
+
+  void AddHere(const std::string& soname, const ElfFile& elf) {
+    std::vector<NeededVersion> offers;
+    for (const std::string& v : elf.defined) offers.push_back({soname, v, false, {}});
+    for (std::string& word : Newest(offers)) here_.push_back(std::move(word));
+  }
+
+  void CheckVersions(const Node& node) {
+    for (const NeededVersion& need : node.elf.versions) {
+      auto file = defined_.find(need.file);
+      if (file == defined_.end() || need.weak) continue;
+      if (std::find(file->second.begin(), file->second.end(), need.version) == file->second.end()) {
+        out_.versions.push_back(need.version + " of " + need.file + Symbols(need) + Of(node));
+      }
+    }
+  }
+
+  const System& system_;
+  Lacking out_;
+  std::deque<Node> queue_;
+  std::set<std::string> seen_;
+  std::map<std::string, std::vector<std::string>> defined_;
+  std::vector<std::string> here_;
+};
+
 Lacking Compare(const System& system, const ElfFile& elf, const std::string& path) {
-  Lacking out;
-  std::map<std::string, std::vector<std::string>> defined;
-  std::vector<std::string> run_path = RunPath(system, elf, path), here;
-  for (const std::string& soname : elf.needed) {
-    if (soname.starts_with("ld-linux") || soname == "linux-vdso.so.1") continue;
-    std::string found = FindLibrary(system, soname, run_path), why;
-    if (found.empty()) {
-      out.libraries.push_back(soname);
-      continue;
-    }
-    auto other = Load(system, found, &why);
-    if (!other) continue;
-    if (soname.starts_with("libc.so") || soname.starts_with("libstdc++")) {
-      std::vector<NeededVersion> offers;
-      for (const std::string& v : other->defined) offers.push_back({soname, v, false, {}});
-      for (std::string& word : Newest(offers)) here.push_back(std::move(word));
-    }
-    defined[soname] = other->defined;
+  return Closure(system, elf, path).Result();
+}
+
+// Of programs on this system; 0: not known.
+uint16_t OwnMachine(const System& system) {
+  for (const char* program : {"/proc/self/exe", "/bin/sh", "/usr/bin/env"}) {
+    std::string why;
+    if (auto elf = Load(system, program, &why)) return elf->machine;
   }
-  out.best = Listed(here);
-  for (const NeededVersion& need : elf.versions) {
-    auto file = defined.find(need.file);
-    if (file == defined.end() || need.weak) continue;
-    if (std::find(file->second.begin(), file->second.end(), need.version) == file->second.end()) {
-      out.versions.push_back(need.version + " of " + need.file + Symbols(need));
-    }
-  }
-  return out;
+  return 0;
 }
 
 void Judge(const Lacking& lacking, Finding& f) {
@@ -139,9 +203,23 @@ Findings CheckLibrary(const System& system, const std::string& path) {
   if (!elf) {
     f.level = Level::kError;
     f.found = path + ": " + why;
-    f.needed = "an ELF library or program";
+    f.needed = "a library or program of 64 bits (ELF)";
     f.why = "nothing can be said of it";
     f.fix = "name a .so file or a program";
+    return {f};
+  }
+  uint16_t machine = OwnMachine(system);
+  if (machine != 0 && elf->machine != machine) {
+    f.level = Level::kError;
+    f.found = fmt::format("{} is for {}, this system is {}", path, MachineName(elf->machine),
+                          MachineName(machine));
+    f.needed = "a file for " + MachineName(machine);
+    f.why = "the dynamic linker refuses to load it";
+    f.fix = "get or build it for this kind of machine";
+    return {f};
+  }
+  if (elf->is_static || elf->needed.empty()) {
+    f.found = path + " needs no library";
     return {f};
   }
   Lacking lacking = Compare(system, *elf, path);

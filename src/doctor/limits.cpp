@@ -118,7 +118,7 @@ Findings CheckDisk(const Subject& s) {
 Findings CheckAll(const Subject& s) {
   Findings out;
   for (auto* check :
-       {CheckDriver, CheckGpuCode, CheckCudnn, CheckNccl, CheckCompilers, CheckBinary,
+       {CheckDriver, CheckLibcuda, CheckGpuCode, CheckCudnn, CheckNccl, CheckCompilers, CheckBinary,
         CheckGpuHealth, CheckKernelLog, CheckCpu, CheckMemory, CheckLimits, CheckDisk}) {
     for (Finding& f : check(s)) out.push_back(std::move(f));
   }

@@ -121,7 +121,7 @@ std::string ReportJson(const Report& report, const std::string& environment_json
   return out.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
-std::string Memo(const std::string& environment_json) {
+std::string Memo(const std::string& environment_json, const Findings& findings) {
   json e = json::parse(environment_json, nullptr, false);
   if (!e.is_object()) e = json::object();
   const json libraries = e.value("libraries", json::object());
@@ -144,8 +144,16 @@ std::string Memo(const std::string& environment_json) {
   row("CUDA runtime of exp", At(e, "/cuda_build/runtime"));
   row("nvcc that built exp", At(e, "/cuda_build/compiler"));
   row("CUDA runtime of the system", At(e, "/gpu/cuda_runtime"));
-  row("cuDNN", At(e, "/gpu/cudnn"));
-  row("NCCL", At(e, "/gpu/nccl"));
+  // Without a GPU the environment has neither, though they may be there.
+  auto found = [&](const char* id, const std::string& known) {
+    for (const Finding& f : findings) {
+      if (f.id == id && known.empty() && f.level == Level::kOk) return f.found;
+    }
+    return known;
+  };
+  row("cuDNN", found("cudnn", At(e, "/gpu/cudnn")));
+  row("NCCL", found("nccl", At(e, "/gpu/nccl")));
+  row("compilers", found("nvcc", ""));
   for (const auto& [name, library] : libraries.items()) {
     for (const char* wanted : {"libdnnl", "libjpeg", "libsqlite3", "libgit2", "libstdc++"}) {
       if (name == wanted) row(name.c_str(), At(library, "/version"));

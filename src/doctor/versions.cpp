@@ -41,22 +41,6 @@ std::vector<int64_t> Parts(const std::string& version) {
 
 std::string Major(const std::string& version) { return version.substr(0, version.find('.')); }
 
-// Of the kernel's side; the library's side comes from NVML.
-std::string KernelDriver(const System& system) {
-  if (auto text = system.Text("/sys/module/nvidia/version")) return Trimmed(*text);
-  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.03  ..."; the open one says "NVIDIA
-  // UNIX Open Kernel Module for x86_64  580.159.03".
-  if (auto text = system.Text("/proc/driver/nvidia/version")) {
-    for (const std::string& word : Words(*text)) {
-      if (word.find('.') != std::string::npos &&
-          word.find_first_not_of("0123456789.") == std::string::npos) {
-        return word;
-      }
-    }
-  }
-  return "";
-}
-
 bool HasNvidiaCard(const System& system) {
   for (const std::string& name : system.Names("/sys/bus/pci/devices")) {
     std::string folder = "/sys/bus/pci/devices/" + name;
@@ -122,6 +106,21 @@ Finding Runtime(const Subject& s, const Gpus& gpus, const std::string& driver) {
 }
 
 }  // namespace
+
+std::string KernelDriver(const System& system) {
+  if (auto text = system.Text("/sys/module/nvidia/version")) return Trimmed(*text);
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.03  ..."; the open one says "NVIDIA
+  // UNIX Open Kernel Module for x86_64  580.159.03".
+  if (auto text = system.Text("/proc/driver/nvidia/version")) {
+    for (const std::string& word : Words(*text)) {
+      if (word.find('.') != std::string::npos &&
+          word.find_first_not_of("0123456789.") == std::string::npos) {
+        return word;
+      }
+    }
+  }
+  return "";
+}
 
 int CompareVersions(const std::string& a, const std::string& b) {
   std::vector<int64_t> x = Parts(a), y = Parts(b);
@@ -191,7 +190,8 @@ Findings CheckGpuCode(const Subject& s) {
   Findings out;
   std::string held = Listed(s.build.machine_code);
   std::string ptx = s.build.ptx.empty() ? "no PTX" : "PTX of " + Listed(s.build.ptx);
-  for (const GpuState& gpu : s.system.QueryGpus().devices) {
+  Gpus gpus = s.system.QueryGpus();
+  for (const GpuState& gpu : gpus.devices) {
     int capability = gpu.about.major * 10 + gpu.about.minor;
     Finding f{.id = fmt::format("gpu.{}.code", gpu.index), .group = "versions"};
     f.found = fmt::format("{}: compute capability {}.{}; this program holds code for {}, and {}",
@@ -207,7 +207,20 @@ Findings CheckGpuCode(const Subject& s) {
     for (const std::string& a : s.build.ptx) {
       compiled |= !a.ends_with('a') && Number(a).value_or(0) <= capability;
     }
-    if (!exact) {
+    // A driver compiles PTX of its own CUDA and of older ones ("CUDA Compatibility", minor
+    // versions).
+    bool old_driver =
+        !gpus.cuda_driver.empty() && CompareVersions(gpus.cuda_driver, s.build.runtime) < 0;
+    if (!exact && compiled && old_driver) {
+      f.level = Level::kError;
+      f.found += fmt::format("; the driver runs CUDA {}", gpus.cuda_driver);
+      f.why = fmt::format(
+          "only PTX would do for this card, and the driver can't compile that of "
+          "CUDA {}",
+          s.build.runtime);
+      f.fix = fmt::format("install driver {} or newer, or build with -DEXP_CUDA_ARCHITECTURES={}",
+                          DriverFor(s.build.runtime).full, capability);
+    } else if (!exact) {
       f.level = compiled ? Level::kWarning : Level::kError;
       f.why = compiled
                   ? "the driver compiles the PTX at the first start, which takes a minute, and "

@@ -99,6 +99,53 @@ TEST_CASE("forward compatibility: a newer libcuda over an older kernel module") 
   CHECK(Says(f.found, "cuda-compat"));
 }
 
+TEST_CASE("libcuda: the stub, none, mixed versions, forward compatibility") {
+  FakeSystem s = HealthyMachine();
+  auto look = [&] { return Get(CheckLibcuda(s.Of(TestBuild())), "driver.libcuda"); };
+  auto first = [&](const std::string& folder, const std::string& real) {
+    s.variables["LD_LIBRARY_PATH"] = folder;
+    s.files[folder + "/libcuda.so.1"] = "";
+    s.links[folder + "/libcuda.so.1"] = real;
+  };
+  CHECK(look().level == Level::kOk);
+  SECTION("the toolkit's stub stands first") {
+    first("/cuda/lib64/stubs", "/cuda/lib64/stubs/libcuda.so");
+    s.answers.erase({"libcuda.so.1", "cuDriverGetVersion"});  // it reports an error
+    CHECK(look().level == Level::kError);
+    CHECK(Says(look().found, "/cuda/lib64/stubs/libcuda.so is the stub"));
+    CHECK(Says(look().fix, "LD_LIBRARY_PATH"));
+  }
+  SECTION("a link to the stub") {
+    first("/home/u/lib", "/cuda/lib64/stubs/libcuda.so");
+    CHECK(Says(look().found, "is the stub"));
+  }
+  SECTION("none") {
+    s.answers.erase({"libcuda.so.1", "cuDriverGetVersion"});
+    s.files.erase("/usr/lib/x86_64-linux-gnu/libcuda.so.1");
+    CHECK(look().level == Level::kError);
+    CHECK(Says(look().found, "isn't found"));
+    CHECK(Says(look().fix, "--gpus all"));
+  }
+  SECTION("a container brings an older one along") {
+    first("/opt/old", "/opt/old/libcuda.so.535.104.05");
+    CHECK(look().level == Level::kError);
+    CHECK(Says(look().found, "version 535.104.05, over the kernel module 580.159.03"));
+    CHECK(Says(look().fix, "/opt/old"));
+  }
+  SECTION("cuda-compat: for data-centre cards") {
+    first("/usr/local/cuda/compat", "/usr/local/cuda/compat/libcuda.so.590.44.01");
+    CHECK(look().level == Level::kOk);
+    CHECK(Says(look().found, "forward compatibility"));
+    s.gpus.devices[0].about.name = "NVIDIA GeForce RTX 4090";
+    CHECK(look().level == Level::kError);
+    CHECK(Says(look().why, "GeForce"));
+  }
+  SECTION("a system that finds it elsewhere") {
+    s.files.erase("/usr/lib/x86_64-linux-gnu/libcuda.so.1");
+    CHECK(look().level == Level::kOk);
+  }
+}
+
 TEST_CASE("no driver: absent without a card, an error with one") {
   FakeSystem s = HealthyMachine();
   s.gpus = {};
@@ -143,7 +190,13 @@ TEST_CASE("compute capability against machine code and PTX") {
   CHECK(level(9, 0) == Level::kOk);
   CHECK(level(8, 6) == Level::kOk);        // code of 80 runs on 8.6
   CHECK(level(10, 0) == Level::kWarning);  // PTX of 90
-  CHECK(level(7, 0) == Level::kError);     // code of 75 doesn't run on 7.0
+  // Only PTX would do, and a driver of CUDA 12 doesn't compile CUDA 13's.
+  s.gpus.cuda_driver = "12.8";
+  CHECK(level(10, 0) == Level::kError);
+  CHECK(Says(Get(CheckGpuCode(s.Of(TestBuild())), "gpu.0.code").why, "can't compile"));
+  CHECK(level(9, 0) == Level::kOk);
+  s.gpus.cuda_driver = "13.0";
+  CHECK(level(7, 0) == Level::kError);  // code of 75 doesn't run on 7.0
   graph::CudaBuild build = TestBuild();
   build.machine_code = build.ptx = {"90a"};
   s.gpus.devices[0].about.major = 10;
@@ -361,6 +414,41 @@ TEST_CASE("limits of a container, cgroup version 2 and 1") {
   old.files["/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us"] = "-1\n";
   CHECK(Get(CheckMemory(old.Of(TestBuild())), "memory.limit").level == Level::kOk);
   CHECK(Get(CheckCpu(old.Of(TestBuild())), "cpu.limit").level == Level::kOk);
+}
+
+TEST_CASE("a container's memory counts by what is left of it") {
+  FakeSystem s = HealthyMachine();
+  const std::string group = "/sys/fs/cgroup/user.slice/";
+  auto look = [&] { return Get(CheckMemory(s.Of(TestBuild())), "memory.limit"); };
+  s.files[group + "memory.max"] = "17179869184\n";  // 16 GiB
+  s.files[group + "memory.current"] = "16106127360\n";
+  CHECK(look().level == Level::kWarning);
+  CHECK(Says(look().found,
+             "16.0 GiB of the machine's 62.5 GiB may be used (cgroup), 1.0 GiB of that"));
+  s.files[group + "memory.stat"] = "anon 1\nactive_file 5\ninactive_file 10737418240\n";
+  CHECK(look().level == Level::kOk);
+  CHECK(Says(look().found, "11.0 GiB of that are left"));
+  s.files[group + "memory.stat"] = "";
+  s.files[group + "memory.current"] = "17179000000\n";
+  CHECK(look().level == Level::kError);
+  s.files[group + "memory.current"] = "0\n";
+  s.files[group + "memory.high"] = "4294967296\n";  // systemd's MemoryHigh
+  CHECK(look().level == Level::kWarning);
+  CHECK(Says(look().found, "4.0 GiB of the machine's"));
+}
+
+TEST_CASE("CPUs that a process may run on") {
+  FakeSystem s = HealthyMachine();
+  s.files["/proc/self/status"] = "Name:\texp\nCpus_allowed:\t5\nCpus_allowed_list:\t0,2-3\n";
+  Finding f = Get(CheckCpu(s.Of(TestBuild())), "cpu.limit");
+  CHECK(f.level == Level::kOk);
+  CHECK(f.found == "4 CPUs, 3 of them for this process (cpuset), no limit below that");
+  s.files["/sys/fs/cgroup/user.slice/cpu.max"] = "300000 100000\n";
+  CHECK(Get(CheckCpu(s.Of(TestBuild())), "cpu.limit").level == Level::kOk);
+  s.files["/sys/fs/cgroup/user.slice/cpu.max"] = "200000 100000\n";
+  f = Get(CheckCpu(s.Of(TestBuild())), "cpu.limit");
+  CHECK(f.level == Level::kWarning);
+  CHECK(Says(f.found, "3 CPUs are seen, 2.0 may be used"));
 }
 
 TEST_CASE("little memory, swapped-out memory, pressure") {

@@ -138,6 +138,10 @@ inline FakeSystem HealthyMachine() {
   s.links[cudnn] = cudnn + ".19.0";
   s.answers[{cudnn, "cudnnGetVersion"}] = 91900;
   s.answers[{cudnn, "cudnnGetCudartVersion"}] = 13000;
+  s.files["/usr/lib/x86_64-linux-gnu/libcuda.so.1"] = "";
+  s.links["/usr/lib/x86_64-linux-gnu/libcuda.so.1"] =
+      "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.03";
+  s.answers[{"libcuda.so.1", "cuDriverGetVersion"}] = 13000;
   s.answers[{"libnccl.so.2", "ncclGetVersion"}] = 22809;
 
   s.gpus.loaded = true;

@@ -1,4 +1,7 @@
 // Symbol versions of real ELF files against made-up systems.
+#include <elf.h>
+
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -105,6 +108,115 @@ TEST_CASE("this program is fit for this machine") {
   Finding f = CheckBinary({*host, TestBuild(), "/proc/self/exe", "", "", ""}).front();
   INFO(f.found);
   CHECK(f.level == Level::kOk);
+}
+
+TEST_CASE("what a needed library needs counts, too, and where it is looked for") {
+  FakeSystem s;
+  // needy -> future; future is replaced by a library that needs what isn't there.
+  std::string needy = Content(FAKE_NEEDY), middle = needy;
+  size_t at = middle.find(std::string("libfake_future.so") + '\0');
+  REQUIRE(at != std::string::npos);
+  middle.replace(at, 17, "libfake_absent.so");
+  s.files["/app/needy.so"] = needy;
+  s.files["/old/libfake_future.so"] = middle;
+  s.files["/new/libfake_future.so"] = Content(FAKE_FUTURE);
+  for (const char* name : {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}) {
+    s.files[std::string("/lib/") + name] = "";
+  }
+  s.variables["LD_LIBRARY_PATH"] = "/old:/new";
+  Finding f = CheckLibrary(s, "/app/needy.so").front();
+  INFO(f.found);
+  CHECK(f.level == Level::kError);
+  CHECK(f.found.find("libfake_absent.so (which libfake_future.so needs) not found") !=
+        std::string::npos);
+  // The dynamic linker passes over a file for another machine.
+  s.files["/old/libfake_future.so"][18] = static_cast<char>(183);
+  f = CheckLibrary(s, "/app/needy.so").front();
+  CHECK(f.level == Level::kOk);
+  s.files["/old/libfake_future.so"][18] = 62;
+  s.files["/old/libfake_future.so"][4] = 1;  // 32 bits
+  CHECK(CheckLibrary(s, "/app/needy.so").front().level == Level::kOk);
+}
+
+TEST_CASE("files that can't run here say what they are") {
+  FakeSystem s;
+  auto found = [&](const std::string& bytes) {
+    s.files["/x"] = bytes;
+    Finding f = CheckLibrary(s, "/x").front();
+    CHECK(f.level == Level::kError);
+    CHECK_FALSE(f.fix.empty());
+    return f.found;
+  };
+  std::string elf = Content(FAKE_NEEDY);
+  s.files["/proc/self/exe"] = elf;
+  auto changed = [&](size_t at, char to) {
+    std::string bytes = elf;
+    bytes[at] = to;
+    return bytes;
+  };
+  CHECK(found("") == "/x: an empty file");
+  CHECK(found("#!/bin/sh\n").find("a script") != std::string::npos);
+  CHECK(found("/* GNU ld script\n*/").find("for the linker") != std::string::npos);
+  CHECK(found("!<arch>\nx").find("archive") != std::string::npos);
+  CHECK(found("hello").find("no ELF file") != std::string::npos);
+  CHECK(found(elf.substr(0, 40)).find("cut off") != std::string::npos);
+  CHECK(found(elf.substr(0, 100)).find("cut off") != std::string::npos);
+  CHECK(found(changed(4, 1)).find("32-bit") != std::string::npos);
+  CHECK(found(changed(5, 2)).find("little-endian") != std::string::npos);
+  CHECK(found(changed(16, 1)).find("object file") != std::string::npos);
+  CHECK(found(changed(18, static_cast<char>(183))) == "/x is for AArch64, this system is x86-64");
+  s.files["/folder/file"] = "";
+  CHECK(CheckLibrary(s, "/folder").front().found == "/folder: a folder, no ELF file");
+  CHECK(CheckLibrary(s, "/none").front().found == "/none: there is no such file");
+}
+
+TEST_CASE("a hostile ELF file costs neither time nor memory") {
+  // Header, one segment over all, a dynamic section; the rest are the same 16 bytes again and
+  // again, so that each version points at the next and all names overlap.
+  std::string bytes = Content(FAKE_NEEDY), why;
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  SECTION("many segments") {
+    header.e_phnum = 0xffff;
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    CHECK_FALSE(ParseElf(bytes, &why));
+    header.e_phentsize = 0;
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    CHECK_FALSE(ParseElf(bytes, &why));
+  }
+  SECTION("a million symbols with long names") {
+    std::string all(sizeof(header) + 2 * sizeof(Elf64_Phdr), '\0');
+    std::vector<Elf64_Dyn> dynamic(3);
+    uint64_t symbols = all.size() + dynamic.size() * sizeof(Elf64_Dyn);
+    uint64_t strings = symbols + (uint64_t{1} << 20) * sizeof(Elf64_Sym);
+    header.e_phoff = sizeof(header);
+    header.e_phnum = 2;
+    Elf64_Phdr load{}, place{};
+    load.p_type = PT_LOAD;
+    load.p_filesz = strings + 4096;
+    place.p_type = PT_DYNAMIC;
+    place.p_offset = all.size();
+    std::memcpy(all.data(), &header, sizeof(header));
+    std::memcpy(all.data() + sizeof(header), &load, sizeof(load));
+    std::memcpy(all.data() + sizeof(header) + sizeof(load), &place, sizeof(place));
+    dynamic[0] = {DT_STRTAB, {strings}};
+    dynamic[1] = {DT_SYMTAB, {symbols}};
+    all.append(reinterpret_cast<const char*>(dynamic.data()), dynamic.size() * sizeof(Elf64_Dyn));
+    Elf64_Sym symbol{};
+    symbol.st_info = STT_OBJECT;
+    symbol.st_shndx = 1;
+    symbol.st_size = 4;
+    for (int i = 0; i < 1 << 20; ++i) {
+      all.append(reinterpret_cast<const char*>(&symbol), sizeof(symbol));
+    }
+    all += std::string(4095, 'n') + '\0';
+    auto elf = ParseElf(all, &why);
+    REQUIRE(elf);
+    size_t text = 0;
+    for (const auto& [name, value] : elf->constants) text += name.size();
+    CHECK(text > 1000);
+    CHECK(text < (size_t{65} << 20));
+  }
 }
 
 TEST_CASE("damaged ELF files are refused or read as far as they go") {

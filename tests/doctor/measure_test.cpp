@@ -181,6 +181,7 @@ TEST_CASE("slow disks, slow decoding, and a loader that can't keep up") {
   CHECK(loader[1].found.find("200 img/s, bounded by the disk") != std::string::npos);
   slow.small_files_a_second = 50000;
   CHECK(JudgeLoader(slow, decode, 5000)[1].level == Level::kOk);
+  CHECK(JudgeLoader(slow, decode, 5000)[1].found.ends_with("; ResNet-50 could take 5000 here"));
   CHECK(JudgeLoader(slow, decode, 0)[1].level == Level::kOk);
   decode.images_a_second_core = 20;
   CHECK(JudgeLoader(slow, decode, 0)[0].level == Level::kWarning);
@@ -232,13 +233,20 @@ TEST_CASE("the memo is a Markdown table of what is known") {
   std::string memo = Memo(
       R"({"os":{"name":"Debian | 12","glibc":"2.36"},"gpu":{"driver":"580.1","cudnn":"9.19.0",)"
       R"("devices":[{"name":"H200","compute_capability":"9.0"}]},)"
-      R"("python":{"version":"3.11","packages":["torch==2.11.0","torchx==1"]}})");
+      R"("python":{"version":"3.11","packages":["torch==2.11.0","torchx==1"]}})",
+      {{.id = "cudnn", .found = "9.1.0 (/lib/x)"},
+       {.id = "nvcc", .found = "nvcc 13.0.88, g++ 12.2.0"},
+       {.id = "nccl", .level = Level::kAbsent, .found = "isn't found"}});
+  CHECK(memo.find("| cuDNN | 9.19.0 |") != std::string::npos);  // what the driver's side says
+  CHECK(memo.find("| compilers | nvcc 13.0.88, g++ 12.2.0 |") != std::string::npos);
   CHECK(memo.find("| system | Debian / 12 |") != std::string::npos);
   CHECK(memo.find("| NVIDIA driver | 580.1 |") != std::string::npos);
   CHECK(memo.find("| torch | 2.11.0 |") != std::string::npos);
   CHECK(memo.find("torchx") == std::string::npos);
   CHECK(memo.find("NCCL") == std::string::npos);
-  CHECK(Memo("broken").starts_with("| part | version |"));
+  CHECK(Memo("{}", {{.id = "cudnn", .found = "9.1.0"}}).find("| cuDNN | 9.1.0 |") !=
+        std::string::npos);
+  CHECK(Memo("broken", {}).starts_with("| part | version |"));
 }
 
 }  // namespace

@@ -53,6 +53,27 @@ has "$(cat out)" "GLIBC 2."
 code 1 "$exp" doctor --library report.json
 has "$(cat out)" "no ELF file"
 code 1 "$exp" doctor --library /nonexistent.so
+has "$(cat out)" "there is no such file"
+code 1 "$exp" doctor --library /usr/bin/ldd
+has "$(cat out)" "a script"
+code 1 "$exp" doctor --library "$dir"
+has "$(cat out)" "a folder"
+mkfifo pipe.so
+code 1 "$exp" doctor --library pipe.so
+# What a library needs that the program needs; both are asked of the linker, too.
+if command -v cc >/dev/null; then
+  mkdir deep && echo 'int f(void) { return 1; }' >f.c && echo 'int f(void); int main(void) { return f() - 1; }' >m.c
+  cc -shared -fPIC -o deep/libinner.so f.c
+  cc -shared -fPIC -o libouter.so f.c -Ldeep -Wl,--no-as-needed -linner
+  cc -o uses m.c -L. -Wl,--no-as-needed -louter -Wl,-rpath,'$ORIGIN' -Wl,--allow-shlib-undefined
+  ldd uses | grep -q 'libinner.so => not found' || fail "ldd: $(ldd uses)"
+  code 1 "$exp" doctor --library uses
+  has "$(tr -s ' \n' ' ' <out)" "libinner.so (which libouter.so needs) not found"
+  code 0 env LD_LIBRARY_PATH=deep "$exp" doctor --library uses
+  printf '\267' | dd of=uses bs=1 seek=18 conv=notrunc status=none
+  code 1 "$exp" doctor --library uses
+  has "$(cat out)" "is for AArch64"
+fi
 
 out=$("$exp" doctor --memo)
 has "$out" "| part | version |"; has "$out" "| glibc | 2."
@@ -63,6 +84,10 @@ echo 'a: 1' >a.yaml
 "$exp" run a.yaml --name linked -- true >/dev/null
 has "$("$exp" show linked)" "of this machine"
 has "$("$exp" show linked --json)" '"doctor": {'
+
+# A working directory that is gone.
+out=$(mkdir gone && cd gone && rmdir ../gone && { "$exp" ls || echo "exit $?"; } 2>&1)
+has "$out" "the working directory is gone"; has "$out" "exit 2"
 
 # Nothing can be stored: the report is shown all the same.
 mkdir readonly && echo x >readonly/exp.db

@@ -19,6 +19,7 @@ struct Subject {
 
 // ---- versions (versions.cpp, cuda_libraries.cpp, library.cpp)
 Findings CheckDriver(const Subject& s);     // driver; driver.runtime
+Findings CheckLibcuda(const Subject& s);    // driver.libcuda: stub, mixed versions, cuda-compat
 Findings CheckGpuCode(const Subject& s);    // gpu.code: compute capability against code and PTX
 Findings CheckCudnn(const Subject& s);      // cudnn; cudnn.parts
 Findings CheckNccl(const Subject& s);       // nccl
@@ -47,6 +48,9 @@ Findings CheckUnderLoad(const LoadSeen& seen);  // gpu.N.load; gpu.N.pcie
 
 // All of the above but CheckLibrary and CheckUnderLoad, in the order of the table.
 Findings CheckAll(const Subject& s);
+
+// The version of NVIDIA's kernel module; empty: none is loaded.
+std::string KernelDriver(const System& system);
 
 // The newest driver that CUDA `runtime` ("13.0") came with, and the oldest one that runs it by
 // minor-version compatibility; empty where the table doesn't know.

@@ -46,7 +46,8 @@ std::string ReportJson(const Report& report, const std::string& environment_json
 std::string FindingText(const Finding& finding, bool colour, int columns);
 // "31 checks: 25 ok, 4 absent, 2 warnings, 0 errors in 21.3 s".
 std::string SummaryText(const Report& report);
-// The combination of versions as a Markdown table, from the environment that was captured.
-std::string Memo(const std::string& environment_json);
+// The combination of versions as a Markdown table, from the environment that was captured and what
+// was found of cuDNN, NCCL and the compilers.
+std::string Memo(const std::string& environment_json, const Findings& findings);
 
 }  // namespace xp::doctor

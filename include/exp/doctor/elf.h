@@ -18,18 +18,24 @@ struct NeededVersion {
 };
 
 struct ElfFile {
-  uint16_t machine = 0;  // EM_X86_64 is 62
+  uint16_t machine = 0;     // EM_X86_64 is 62
+  bool is_static = false;   // it has no dynamic section: it needs no library
+  std::string interpreter;  // of a program: "/lib64/ld-linux-x86-64.so.2"
   std::string soname;
-  std::vector<std::string> needed;   // libraries
-  std::vector<std::string> folders;  // run path, as written ($ORIGIN not replaced)
+  std::vector<std::string> needed;  // libraries
+  // Folders to look in, as written ($ORIGIN not replaced): DT_RPATH, which also holds for what the
+  // libraries need, and DT_RUNPATH, beside which the former counts nothing.
+  std::vector<std::string> rpath, runpath;
   std::vector<NeededVersion> versions;
   std::vector<std::string> defined;  // versions that it offers
   // A 4-byte constant that it exports, such as cuDNN's parts do with their version.
   std::vector<std::pair<std::string, uint32_t>> constants;
 };
 
-// nullopt, with the reason in `why`, for bytes that are no 64-bit little-endian ELF file with a
-// dynamic section. Any bytes are fine.
+// nullopt, with what they are instead in `why`, for bytes that are no 64-bit little-endian program
+// or library. Any bytes are fine: neither time nor memory grows beyond what real files need.
 std::optional<ElfFile> ParseElf(std::span<const char> bytes, std::string* why);
+
+std::string MachineName(uint16_t machine);  // "x86-64", "AArch64", "machine 4711"
 
 }  // namespace xp::doctor

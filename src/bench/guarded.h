@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 #include <string>
 
 #include "exp/base/error.h"
@@ -18,6 +19,9 @@ void Guarded(Row* row, Body body) {
     bool memory = what.starts_with("mem lim") || what.starts_with("the GPU is full");
     row->status = memory ? Status::kMemoryLimit : Status::kFailed;
     row->reason = what;
+  } catch (const std::bad_alloc&) {
+    row->status = Status::kMemoryLimit;
+    row->reason = "mem lim: the system gave no more memory";
   } catch (const std::exception& e) {
     row->status = Status::kFailed;
     row->reason = e.what();

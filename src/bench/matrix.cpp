@@ -1,6 +1,8 @@
 #include "exp/bench/matrix.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 
 #include "exp/base/error.h"
 #include "exp/config/reader.h"
@@ -11,6 +13,10 @@ namespace {
 
 using config::Reader;
 
+void RequireSome(const Reader& r, const char* key, bool empty) {
+  if (empty) r.Bad(key, "is empty", "a value or a list of them");
+}
+
 std::vector<int> Numbers(const Reader& r, const char* key, std::vector<int64_t> fallback,
                          int64_t most) {
   std::vector<int> out;
@@ -20,7 +26,13 @@ std::vector<int> Numbers(const Reader& r, const char* key, std::vector<int64_t> 
     }
     out.push_back(static_cast<int>(n));
   }
+  RequireSome(r, key, r.Has(key) && out.empty());
   return out;
+}
+
+int Number(const Reader& r, const char* key, int fallback, int64_t most) {
+  if (r.Has(key) && r.Raw(key)->IsList()) r.Bad(key, "is a list", "one number: it makes no rows");
+  return Numbers(r, key, {fallback}, most).front();
 }
 
 std::vector<bool> Switches(const Reader& r, const char* key) {
@@ -32,12 +44,13 @@ std::vector<bool> Switches(const Reader& r, const char* key) {
     if (!item.IsBool()) r.Bad(key, "is no switch", "true, false or a list of them");
     values.push_back(item.AsBool());
   }
-  if (values.empty()) r.Bad(key, "is empty", "true, false or a list of them");
+  RequireSome(r, key, values.empty());
   return values;
 }
 
 std::vector<std::string> Models(const Reader& r, std::vector<std::string> fallback) {
   std::vector<std::string> models = r.Strings("models", std::move(fallback));
+  RequireSome(r, "models", models.empty());
   for (const std::string& model : models) {
     try {
       models::FindInZoo(model);
@@ -51,6 +64,7 @@ std::vector<std::string> Models(const Reader& r, std::vector<std::string> fallba
 std::vector<std::string> Precisions(const Reader& r, std::vector<std::string> fallback) {
   static const std::vector<std::string> known{"fp32", "tf32", "bf16", "fp16"};
   std::vector<std::string> precisions = r.Strings("precisions", std::move(fallback));
+  RequireSome(r, "precisions", precisions.empty());
   for (const std::string& p : precisions) {
     if (std::find(known.begin(), known.end(), p) == known.end()) {
       r.Bad("precisions", "names no precision: `" + p + "`", "fp32, tf32, bf16 or fp16");
@@ -67,8 +81,12 @@ double Positive(const Reader& r, const char* key, double fallback) {
 
 void ReadPart(const Reader& r, LoaderPart* part) {
   part->images = r.String("images", "");
-  part->count = Numbers(r, "count", {part->count}, 1000000).front();
-  part->size = Numbers(r, "size", {part->size}, 4096).front();
+  std::error_code error;
+  if (!part->images.empty() && !std::filesystem::is_directory(part->images, error)) {
+    r.Bad("images", "is no folder: " + part->images, "a folder with .jpg files");
+  }
+  part->count = Number(r, "count", part->count, 1000000);
+  part->size = Number(r, "size", part->size, 4096);
   part->workers = Numbers(r, "workers", {4}, 1024);
   part->batches = Numbers(r, "batches", {64}, 65536);
 }
@@ -83,6 +101,12 @@ struct Lists {
 Lists ReadLists(const Reader& r, const Lists& outer) {
   Lists l = outer;
   l.devices = r.Strings("devices", outer.devices);
+  RequireSome(r, "devices", l.devices.empty());
+  for (const std::string& device : l.devices) {
+    bool known =
+        device == "auto" || device == "cpu" || device == "cuda" || device.starts_with("cuda:");
+    if (!known) r.Bad("devices", "names no device: `" + device + "`", "auto, cpu, cuda or cuda:N");
+  }
   l.models = Models(r, outer.models);
   l.precisions = Precisions(r, outer.precisions);
   if (r.Has("batches")) l.batches = Numbers(r, "batches", {}, 65536);
@@ -112,6 +136,15 @@ void AddProduct(const Lists& l, Case c, std::vector<Case>* cases) {
   }
 }
 
+// Parts may overlap, most of all where the command line stands above them. Rows tell their device
+// where there are several.
+void LeaveOutRepeated(std::vector<Case>* cases) {
+  std::set<std::string> devices, seen;
+  for (const Case& c : *cases) devices.insert(c.device);
+  for (Case& c : *cases) c.tell_device = devices.size() > 1;
+  std::erase_if(*cases, [&](const Case& c) { return !seen.insert(Key(c)).second; });
+}
+
 void ReadSteps(const Reader& r, const Case& base, Matrix* m) {
   Lists l = ReadLists(r, {{base.device},
                           {base.model},
@@ -123,10 +156,16 @@ void ReadSteps(const Reader& r, const Case& base, Matrix* m) {
   Case c = base;
   c.seconds_a_repeat = Positive(r, "seconds_a_repeat", c.seconds_a_repeat);
   c.settle_seconds = Positive(r, "settle_seconds", c.settle_seconds);
-  c.repeats = Numbers(r, "repeats", {c.repeats}, 1000).front();
-  c.warmup = Numbers(r, "warmup", {c.warmup}, 100000).front();
-  if (!r.Has("parts")) return AddProduct(l, c, &m->cases);
-  for (const Reader& part : r.Children("parts")) AddProduct(ReadLists(part, l), c, &m->cases);
+  c.repeats = Number(r, "repeats", c.repeats, 1000);
+  c.warmup = Number(r, "warmup", c.warmup, 100000);
+  if (r.Has("parts")) {
+    std::vector<Reader> parts = r.Children("parts");
+    RequireSome(r, "parts", parts.empty());
+    for (const Reader& part : parts) AddProduct(ReadLists(part, l), c, &m->cases);
+  } else {
+    AddProduct(l, c, &m->cases);
+  }
+  LeaveOutRepeated(&m->cases);
 }
 
 }  // namespace
@@ -136,8 +175,9 @@ Matrix ReadMatrix(const config::Node& root, const Case& base) {
   Matrix m;
   ReadSteps(r, base, &m);
   m.largest_batch = r.Bool("largest_batch", false);
-  m.largest_batch_limit = Numbers(r, "largest_batch_limit", {m.largest_batch_limit}, 65536).front();
+  m.largest_batch_limit = Number(r, "largest_batch_limit", m.largest_batch_limit, 65536);
   m.torch_modes = r.Strings("torch_modes", m.torch_modes);
+  RequireSome(r, "torch_modes", m.torch_modes.empty());
   for (const std::string& mode : m.torch_modes) {
     if (mode != "eager" && mode != "compile") {
       r.Bad("torch_modes", "names no mode: `" + mode + "`", "eager or compile");
@@ -152,10 +192,16 @@ Matrix ReadMatrix(const config::Node& root, const Case& base) {
     m.end_to_end = true;
     ReadPart(e, &m.end_to_end_part);
     m.end_to_end_part.models = Models(e, {"resnet50"});
+    for (const std::string& model : m.end_to_end_part.models) {
+      if (models::CreateFromZoo(model)->task() != models::Task::kClassification) {
+        e.Bad("models", "names a detector: `" + model + "`",
+              "classifiers; `exp run` of a detector reports its img/s an epoch");
+      }
+    }
     m.end_to_end_part.precisions = Precisions(e, {base.precision});
-    m.end_to_end_part.epochs = Numbers(e, "epochs", {m.end_to_end_part.epochs}, 1000).front();
+    m.end_to_end_part.epochs = Number(e, "epochs", m.end_to_end_part.epochs, 1000);
     m.end_to_end_part.images_an_epoch =
-        Numbers(e, "images_an_epoch", {m.end_to_end_part.images_an_epoch}, 10000000).front();
+        Number(e, "images_an_epoch", m.end_to_end_part.images_an_epoch, 10000000);
   }
   std::vector<config::UnusedKey> unused = r.UnusedKeys();
   if (!unused.empty()) {

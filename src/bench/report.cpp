@@ -16,9 +16,10 @@ std::string Number(double value, int digits) {
 
 // A TB/s or TFLOP/s of any size.
 std::string Rate(double value) {
-  return value <= 0    ? ""
-         : value >= 10 ? fmt::format("{:.1f}", value)
-                       : fmt::format("{:.3f}", value);
+  return value <= 0     ? ""
+         : value >= 10  ? fmt::format("{:.1f}", value)
+         : value >= 0.1 ? fmt::format("{:.3f}", value)
+                        : fmt::format("{:.2g}", value);
 }
 
 std::string Percent(double share) { return share > 0 ? fmt::format("{:.0f} %", 100 * share) : ""; }
@@ -98,10 +99,14 @@ std::vector<const Column*> Used(const std::vector<Row>& rows) {
   return used;
 }
 
-std::string MarkdownCell(std::string text) {
-  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
-    text.insert(at, "\\");
-  return text;
+// A text that is one line of a table or a list, and no HTML.
+std::string MarkdownCell(const std::string& text) {
+  std::string out;
+  for (char c : OneLine(text)) {
+    if (c == '|') out += '\\';
+    out += c == '<' ? "&lt;" : std::string(1, c);
+  }
+  return out;
 }
 
 std::string CsvCell(const std::string& text) {
@@ -143,8 +148,9 @@ std::string Bars(const std::vector<Row>& rows) {
     for (const Row* r : groups[name]) best = std::max(best, r->images_per_second);
     out += fmt::format("<section><h2>{}</h2>\n<div class=\"bars\">\n", Escaped(name));
     for (const Row* r : groups[name]) {
-      std::string label = fmt::format("{}{} {} {}", r->c.program == "torch" ? "PyTorch " : "",
-                                      Batch(r->c), r->c.precision, Mode(r->c));
+      std::string precision = r->c.kind == "loader" ? "" : r->c.precision + " ";
+      std::string label = fmt::format("{}{} {}{}", r->c.program == "torch" ? "PyTorch " : "",
+                                      Batch(r->c), precision, Mode(r->c));
       bool ok = r->status == Status::kOk && best > 0;
       double width = ok ? 100 * r->images_per_second / best : 0;
       out += fmt::format(
@@ -245,7 +251,7 @@ std::string ProfileText(const Row& r) {
 
 std::string Markdown(const Facts& facts, const std::vector<Row>& rows) {
   std::string out;
-  for (const auto& [name, text] : facts) out += fmt::format("- {}: {}\n", name, text);
+  for (const auto& [name, text] : facts) out += fmt::format("- {}: {}\n", name, MarkdownCell(text));
   std::vector<const Column*> columns = Used(rows);
   std::string head = "\n|", rule = "\n|";
   for (const Column* c : columns) {
@@ -393,9 +399,10 @@ std::string CompareText(const std::string& a, const std::string& b,
 
 std::string CompareMarkdown(const std::string& a, const std::string& b,
                             const std::vector<Pair>& pairs) {
-  std::string out = fmt::format("| img/s | {} | {} | ratio |\n|---|---|---|---|\n", a, b);
+  std::string out = fmt::format("| img/s | {} | {} | ratio |\n|---|---|---|---|\n", MarkdownCell(a),
+                                MarkdownCell(b));
   for (const Pair& p : pairs) {
-    out += fmt::format("| {} | {} | {} | {} |\n", CaseText(p), Cell(p.a), Cell(p.b),
+    out += fmt::format("| {} | {} | {} | {} |\n", MarkdownCell(CaseText(p)), Cell(p.a), Cell(p.b),
                        p.ratio > 0 ? fmt::format("{:.3f}", p.ratio) : "");
   }
   if (double mean = MeanRatio(pairs); mean > 0) {

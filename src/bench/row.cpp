@@ -26,6 +26,7 @@ void ForEachField(SomeRow& r, Field field) {
   field("fusion", c.fusion, true);
   field("deterministic", c.deterministic, true);
   field("largest", c.largest, false);
+  field("tell_device", c.tell_device, false);
   field("workers", c.workers, false);
   field("height", c.height, false);
   field("width", c.width, false);
@@ -76,6 +77,7 @@ std::string Mode(const Case& c) {
                        c.deterministic ? "deterministic" : "free");
   }
   if (c.kind == "end_to_end") mode += fmt::format(", {} workers", c.workers);
+  if (c.tell_device) mode += " " + c.device;
   if (c.height > 0 || c.width > 0) mode += fmt::format(" {}x{}", c.width, c.height);
   return mode;
 }

@@ -71,6 +71,9 @@ template Argument Command::AddOption(const char*, int64_t&, const char*);
 template Argument Command::AddOption(const char*, uint32_t&, const char*);
 template Argument Command::AddOption(const char*, uint64_t&, const char*);
 template Argument Command::AddOption(const char*, double&, const char*);
+template Argument Command::AddOption(const char*, std::optional<std::string>&, const char*);
+template Argument Command::AddOption(const char*, std::optional<int>&, const char*);
+template Argument Command::AddOption(const char*, std::optional<double>&, const char*);
 template Argument Command::AddOption(const char*, std::vector<std::string>&, const char*);
 template Argument Command::AddOption(const char*, std::vector<int>&, const char*);
 

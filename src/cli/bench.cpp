@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
@@ -21,8 +21,7 @@
 #include "src/cli/command.h"
 #include "src/cli/machine_environment.h"
 #include "src/cli/signals.h"
-
-namespace fs = std::filesystem;
+#include "src/cli/store_place.h"
 
 namespace xp::cli {
 namespace {
@@ -35,39 +34,59 @@ struct Flags {
   std::string matrix, label, python = "python3";
   std::vector<std::string> models, precisions, overrides, against;
   std::vector<int> batches;
+  std::optional<std::string> device;
+  std::optional<double> seconds, settle;
+  std::optional<int> repeats;
   Case base;
   bool no_fusion = false, no_graph = false, free_order = false, largest = false, no_store = false;
   bool skip_exp = false;
   bench::PastOptions past;
 };
 
-// What the command line says goes into the matrix as if the file had said it.
+// What the command line says, as keys of the file.
+std::vector<std::pair<std::string, std::string>> Said(const Flags& f) {
+  std::vector<std::pair<std::string, std::string>> said;
+  auto list = [&](const char* key, const auto& values) {
+    std::string text;
+    for (const auto& v : values) text += fmt::format("{}{}", text.empty() ? "" : ", ", v);
+    if (!values.empty()) said.emplace_back(key, "[" + text + "]");
+  };
+  auto one = [&](const char* key, const auto& value) {
+    if (value) said.emplace_back(key, fmt::format("{}", *value));
+  };
+  list("models", f.models);
+  list("batches", f.batches);
+  list("precisions", f.precisions);
+  one("devices", f.device);
+  one("seconds_a_repeat", f.seconds);
+  one("settle_seconds", f.settle);
+  one("repeats", f.repeats);
+  if (f.no_fusion) said.emplace_back("fusion", "false");
+  if (f.no_graph) said.emplace_back("graph", "false");
+  if (f.free_order) said.emplace_back("deterministic", "false");
+  if (f.largest) said.emplace_back("largest_batch", "true");
+  return said;
+}
+
+// It goes into the matrix as if the file had said it, for all parts.
 config::Resolved LoadMatrix(const Flags& f) {
   config::LoadOptions options;
   options.schema_keys = false;
+  auto load = [&](const std::vector<std::string>& overrides) {
+    return f.matrix.empty() ? config::LoadText("{}\n", "the command line", overrides, options)
+                            : config::Load(f.matrix, overrides, options);
+  };
   std::vector<std::string> overrides = f.overrides;
-  auto list = [](const auto& values) {
-    std::string text;
-    for (const auto& v : values) text += fmt::format("{}{}", text.empty() ? "" : ", ", v);
-    return "[" + text + "]";
-  };
-  auto set = [&](const std::string& key, const std::string& value) {
-    overrides.push_back("+" + key + "=" + value);
-  };
-  if (!f.models.empty()) set("models", list(f.models));
-  if (!f.batches.empty()) set("batches", list(f.batches));
-  if (!f.precisions.empty()) set("precisions", list(f.precisions));
-  if (f.no_fusion) set("fusion", "false");
-  if (f.no_graph) set("graph", "false");
-  if (f.free_order) set("deterministic", "false");
-  if (f.largest) set("largest_batch", "true");
-  if (!f.matrix.empty()) return config::Load(f.matrix, overrides, options);
-  return config::LoadText("{}\n", "the command line", overrides, options);
-}
-
-std::string StorePlace(const Flags& f) {
-  fs::path found = record::FindStore(f.past.store, fs::current_path());
-  return (found.empty() ? record::PlaceForNewStore(fs::current_path()) : found).string();
+  config::Resolved file = load(overrides);
+  for (const auto& [key, value] : Said(f)) {
+    overrides.push_back((file.root.Has(key) ? "" : "+") + key + "=" + value);
+    const config::Node* parts = file.root.Find("parts");
+    for (size_t i = 0; parts && parts->IsList() && i < parts->items().size(); ++i) {
+      const config::Node& part = parts->items()[i];
+      if (part.IsDict() && part.Find(key)) overrides.push_back(fmt::format("~parts.{}.{}", i, key));
+    }
+  }
+  return load(overrides);
 }
 
 // Measures, shows and stores.
@@ -88,13 +107,7 @@ class Call {
       if (matrix_.loader) Loader();
       if (matrix_.end_to_end) EndToEnd();
     }
-    for (const std::string& peer : flags_.against) {
-      if (peer != "torch") {
-        throw UsageError(
-            {.what = "there is no peer `" + peer + "`", .where = "--against", .expected = "torch"});
-      }
-      Torch();
-    }
+    if (!flags_.against.empty()) Torch();
     Finish();
     if (stopped_) return 130;
     bool failed = std::any_of(rows_.begin(), rows_.end(),
@@ -105,7 +118,8 @@ class Call {
  private:
   void OpenStore(const Context& context, const config::Resolved& resolved) {
     try {
-      store_ = std::make_unique<record::Store>(record::Store::OpenOrCreate(StorePlace(flags_)));
+      store_ = std::make_unique<record::Store>(
+          record::Store::OpenOrCreate(StoreToWrite(flags_.past.store)));
       record::BenchRecord r;
       r.label = flags_.label;
       r.command_json = nlohmann::json(context.argv)
@@ -127,12 +141,6 @@ class Call {
 
   void Add(Row row) {
     Compare(&row);
-    if (live_) fmt::print(stderr, "\r\033[K");
-    if (!flags_.past.json) {
-      fmt::print("{}\n", bench::RowLine(row));
-      if (!row.profile.empty()) fmt::print("{}", bench::ProfileText(row));
-      std::fflush(stdout);
-    }
     if (store_) {
       record::BenchRow r;
       r.program = row.c.program, r.kind = row.c.kind, r.model = row.c.model;
@@ -146,7 +154,26 @@ class Call {
       record::AddBenchRow(*store_, record_.id, static_cast<int>(rows_.size()), r);
     }
     if (device_.empty() && row.c.kind == "step") device_ = row.device;
+    StoreDevice();
+    if (live_) fmt::print(stderr, "\r\033[K");
+    if (!flags_.past.json) {
+      fmt::print("{}\n", bench::RowLine(row));
+      if (!row.profile.empty()) fmt::print("{}", bench::ProfileText(row));
+      std::fflush(stdout);
+    }
     rows_.push_back(std::move(row));
+  }
+
+  // With each row: a call that is killed shall say what it ran on, too.
+  void StoreDevice() {
+    nlohmann::json speeds = nlohmann::json::object();
+    for (const auto& [key, s] : speeds_) {
+      speeds[key] = {{"copy_bytes_per_second", s.copy_bytes_a_second},
+                     {"matrix_flop_per_second", s.matrix_flop_a_second}};
+    }
+    record_.device = device_;
+    record_.speeds_json = speeds.dump();
+    if (store_) record::SetBenchDevice(*store_, record_.id, device_, record_.speeds_json);
   }
 
   // The device's own speeds are measured once for each precision that came to run.
@@ -252,15 +279,7 @@ class Call {
   }
 
   void Finish() {
-    nlohmann::json speeds = nlohmann::json::object();
-    for (const auto& [key, s] : speeds_) {
-      speeds[key] = {{"copy_bytes_per_second", s.copy_bytes_a_second},
-                     {"matrix_flop_per_second", s.matrix_flop_a_second}};
-    }
-    record_.device = device_;
-    record_.speeds_json = speeds.dump();
     record_.environment_json = environment_;
-    if (store_) record::SetBenchDevice(*store_, record_.id, device_, record_.speeds_json);
     if (flags_.past.json) {
       fmt::print("{}\n", BenchJson(record_, rows_));
     } else {
@@ -283,6 +302,13 @@ class Call {
 
 int RunBench(const Flags& f, const Context& context) {
   if (f.past.Asked()) return ShowPast(f.past);
+  // Before an hour of measuring, not behind it.
+  for (const std::string& peer : f.against) {
+    if (peer != "torch") {
+      throw UsageError(
+          {.what = "there is no peer `" + peer + "`", .where = "--against", .expected = "torch"});
+    }
+  }
   StopSignals signals;
   return Call(f, context, LoadMatrix(f)).Run();
 }
@@ -293,13 +319,13 @@ void AddMeasuring(Command c, Flags* f) {
   c.AddOption("--model", f->models, "models to measure").SplitAt(',');
   c.AddOption("--batch", f->batches, "images a step").SplitAt(',').Range(1, 65536);
   c.AddOption("--precision", f->precisions, "fp32, tf32, bf16, fp16").SplitAt(',');
-  c.AddOption("--device", f->base.device, "auto, cpu, cuda or cuda:N");
+  c.AddOption("--device", f->device, "auto, cpu, cuda or cuda:N");
   c.AddOption("--threads", f->base.threads, "CPU threads; 0: all");
   c.AddOption("--height", f->base.height, "of the images; 0: the model's own");
   c.AddOption("--width", f->base.width, "of the images; 0: the model's own");
-  c.AddOption("--seconds", f->base.seconds_a_repeat, "length of a repeat");
-  c.AddOption("--repeats", f->base.repeats, "the median repeat counts");
-  c.AddOption("--settle", f->base.settle_seconds, "at most so long for steady clocks");
+  c.AddOption("--seconds", f->seconds, "length of a repeat");
+  c.AddOption("--repeats", f->repeats, "the median repeat counts");
+  c.AddOption("--settle", f->settle, "at most so long for steady clocks");
   c.AddFlag("--no-fusion", f->no_fusion, "without the fusion passes");
   c.AddFlag("--no-graph", f->no_graph, "launch kernel by kernel instead of one captured step");
   c.AddFlag("--free", f->free_order, "allow plans that don't repeat bit for bit");

@@ -7,6 +7,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/printable.h"
 #include "exp/record/reader.h"
 #include "src/cli/table.h"
 
@@ -28,7 +29,7 @@ bench::Facts FactsOf(const record::BenchRecord& r) {
   json e = json::parse(r.environment_json, nullptr, false);
   bench::Facts facts;
   auto add = [&](const char* name, const std::string& text) {
-    if (!text.empty()) facts.emplace_back(name, text);
+    if (!text.empty()) facts.emplace_back(name, Printable(text));
   };
   add("call", r.name + (r.label.empty() ? "" : " (" + r.label + ")"));
   add("measured", r.created_ns > 0 ? record::ShowTime(r.created_ns) : "");
@@ -62,7 +63,9 @@ std::vector<Row> Rows(const record::Store& store, const record::BenchRecord& r) 
   return rows;
 }
 
-std::string Name(const record::BenchRecord& r) { return r.label.empty() ? r.name : r.label; }
+std::string Name(const record::BenchRecord& r) {
+  return Printable(r.label.empty() ? r.name : r.label);
+}
 
 int Compare(const record::Store& store, const bench::PastOptions& options) {
   record::BenchRecord a = record::FindBench(store, options.compare[0]),

@@ -141,12 +141,51 @@ TEST_CASE("a matrix file is the product of its lists") {
   CHECK(m.cases[4].batch == 4);
 }
 
+TEST_CASE("cases that parts say twice are measured once; several devices are told apart") {
+  Matrix m = ReadMatrix(Yaml("parts:\n  - {models: [resnet18], batches: [1, 2]}\n"
+                             "  - {models: [resnet18], batches: [2, 4]}\n"),
+                        Case{});
+  CHECK(m.cases.size() == 3);
+  CHECK(Mode(m.cases[0]) == "graph fused deterministic");
+  m = ReadMatrix(Yaml("devices: [cpu, 'cuda:0', 'cuda:1']\nbatches: [1]\n"), Case{});
+  REQUIRE(m.cases.size() == 3);
+  CHECK(Mode(m.cases[1]) == "graph fused deterministic cuda:0");
+  Row a, b;
+  a.c = m.cases[0], b.c = m.cases[1];
+  a.images_per_second = 1, b.images_per_second = 50;
+  std::vector<Row> rows = {a, b};
+  std::vector<Pair> pairs = PairUp(rows, rows);
+  REQUIRE(pairs.size() == 2);
+  CHECK(pairs[0].ratio == 1);
+  CHECK(RowFromJson(RowJson(b)).c.tell_device);
+}
+
 TEST_CASE("mistakes in a matrix file name the place") {
-  for (const char* text :
-       {"modls: [resnet50]", "models: [resnet51]", "batches: [0]", "batches: [many]",
-        "precisions: [fp8]", "graph: [maybe]", "seconds_a_repeat: -1", "repeats: 0",
-        "loader: {worker: 3}", "loader: {workers: 0}", "end_to_end: {models: [none]}",
-        "torch_modes: [fast]", "graph: []", "parts: [{batch: 3}]"}) {
+  for (const char* text : {"modls: [resnet50]",
+                           "models: [resnet51]",
+                           "batches: [0]",
+                           "batches: [many]",
+                           "precisions: [fp8]",
+                           "graph: [maybe]",
+                           "seconds_a_repeat: -1",
+                           "repeats: 0",
+                           "loader: {worker: 3}",
+                           "loader: {workers: 0}",
+                           "end_to_end: {models: [none]}",
+                           "torch_modes: [fast]",
+                           "graph: []",
+                           "parts: [{batch: 3}]",
+                           "models: []",
+                           "batches: []",
+                           "precisions: []",
+                           "devices: []",
+                           "devices: [gpu]",
+                           "parts: []",
+                           "torch_modes: []",
+                           "repeats: [2, 3]",
+                           "loader: {images: /nonexistent}",
+                           "loader: {workers: []}",
+                           "end_to_end: {models: [fasterrcnn_resnet50_fpn]}"}) {
     INFO(text);
     try {
       ReadMatrix(Yaml(text), Case{});
@@ -272,8 +311,13 @@ TEST_CASE("Markdown, CSV and HTML hold every row and escape what must be") {
   rows[2].status = Status::kMemoryLimit;
   rows[2].images_per_second = rows[2].milliseconds = 0;
   rows[2].reason = "mem lim: a | b, \"<c>\"\nnext";
-  Facts facts = {{"device", "<b>H200</b>"}};
+  Facts facts = {{"device", "<b>H200</b>"}, {"call", "1 (a\nb)"}};
   std::string md = Markdown(facts, rows);
+  CHECK(md.find("- device: &lt;b>H200") != std::string::npos);
+  CHECK(md.find("- call: 1 (a b)\n") != std::string::npos);
+  std::vector<Pair> pairs = PairUp(rows, rows);
+  CHECK(CompareMarkdown("x|y\nz", "<i>", pairs).find("x\\|y z") != std::string::npos);
+  CHECK(CompareMarkdown("x", "<i>", pairs).find("<i>") == std::string::npos);
   CHECK(md.find("| exp | resnet50 | 64 |") != std::string::npos);
   CHECK(md.find("a \\| b") != std::string::npos);
   std::string csv = Csv(rows);

@@ -30,6 +30,16 @@ assert row["status"] == "ok" and row["images_per_second"] > 0 and row["tflop_per
 assert r["matrix"]["batches"] == [1] and r["environment"]["os"]["glibc"]
 END
 
+# Options stand above the file, in its parts, too; a peer that isn't known is refused before anything is measured.
+printf 'devices: [cuda]\nseconds_a_repeat: 900\nsettle_seconds: 900\nparts:\n- {models: [resnet50], batches: [4, 8]}\n- {models: [resnet34], batches: [8]}\n' >parts.yaml
+"$exp" bench parts.yaml "${small[@]}" --model resnet18 --batch 1 --device cpu --seconds 0.02 --settle 0.02 --repeats 2 --no-store --json >parts.json
+python3 -c '
+import json
+rows = json.load(open("parts.json"))["rows"]
+assert [(r["model"], r["batch"], r["device_asked"], r["repeats"]) for r in rows] == [("resnet18", 1, "cpu", 2)], rows'
+"$exp" bench tiny.yaml "${small[@]}" --against caffe --no-store >out 2>&1 && fail "caffe is known"
+hasnt "$(cat out)" "img/s"
+
 # What was measured can be seen and compared later.
 out=$("$exp" bench --history); has "$out" "one"; has "$out" "two"
 out=$("$exp" bench --history --model resnet18); has "$out" "IMG/S"
@@ -38,6 +48,16 @@ out=$("$exp" bench --compare @~1 @ --json); has "$out" '"mean_ratio"'
 out=$("$exp" bench --show one --csv again.csv); has "$out" "best of cpu fp32"
 cmp t.csv again.csv || fail "the stored rows differ from the measured ones"
 has "$("$exp" query 'SELECT count(*) AS n FROM bench_row')" "8"
+
+# What was measured before an interruption stays, and says on what.
+for signal in INT KILL; do
+  "$exp" bench tiny.yaml "${small[@]}" --set "batches=[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]" --label $signal >out 2>err & pid=$!
+  until [ "$(wc -l <out)" -ge 3 ]; do sleep 0.05; done
+  kill -$signal $pid; got=0; wait $pid || got=$?
+  [ $got = $([ $signal = INT ] && echo 130 || echo 137) ] || fail "exit $got"
+  has "$("$exp" query "SELECT count(*)>=2 AND count(*)<20 AS n, b.device FROM bench_row r JOIN bench b ON b.id=r.bench WHERE b.label='$signal'")" "1  cpu"
+  has "$("$exp" bench --show $signal)" "resnet18"
+done
 
 # A case that can't fit is a row, not a crash.
 out=$("$exp" bench --model resnet18 --batch 60000 --height 4000 --width 4000 --device cpu --no-store)
@@ -56,7 +76,7 @@ has "$out" "torch resnet18"
 refused 2 'is no key of a bench matrix' "$exp" bench tiny.yaml --set +modls=[resnet50]
 refused 2 "resnet51" "$exp" bench --model resnet51
 refused 2 "fp8" "$exp" bench --precision fp8
-refused 2 "peer" "$exp" bench tiny.yaml "${small[@]}" --set ~loader --set ~end_to_end --set batches=[1] --against caffe --no-store
+refused 2 "no peer" "$exp" bench tiny.yaml "${small[@]}" --against caffe --no-store
 refused 2 "names no call" "$exp" bench --compare one nobody
 refused 2 "no store" "$exp" bench --history --store nowhere
 for matrix in "$configs"/bench/*.yaml; do

@@ -16,6 +16,7 @@ struct Case {
   int batch = 32;
   std::string precision = "fp32";  // fp32 | tf32 | bf16 | fp16
   std::string device = "auto";     // auto | cpu | cuda | cuda:N
+  bool tell_device = false;        // the matrix has several: part of the row's name
   bool captured = true;            // a step is one CUDA graph; false: kernels launched one by one
   bool fusion = true;              // the passes of graph/passes.h
   bool deterministic = true;

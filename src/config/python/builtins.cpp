@@ -1,27 +1,17 @@
+// The builtins of numbers and types, and the table of all.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <set>
+#include <unordered_map>
 
-#include "exp/base/utf8.h"
 #include "src/config/python/evaluator.h"
 
 namespace xp::config::python {
 namespace {
 
 constexpr int64_t kMaxRange = 1'000'000;
-
-const std::set<std::string>& Builtins() {
-  static const std::set<std::string> names{
-      "dict", "list",   "tuple",  "set",   "frozenset",  "len",     "range",   "enumerate",
-      "zip",  "sum",    "min",    "max",   "abs",        "round",   "int",     "float",
-      "str",  "bool",   "sorted", "any",   "all",        "map",     "filter",  "reversed",
-      "repr", "divmod", "pow",    "print", "isinstance", "hasattr", "getattr", "callable",
-      "type", "chr",    "ord",    "hex",   "oct",        "bin",     "ascii",   "format"};
-  return names;
-}
 
 // Python's banker's rounding of the exact decimal value.
 double RoundTo(double value, int64_t digits) {
@@ -33,15 +23,6 @@ double RoundTo(double value, int64_t digits) {
   }
   // Correctly rounded decimal text, as CPython's dtoa mode 3.
   return std::stod(fmt::format("{:.{}f}", value, digits));
-}
-
-// The number of the one UTF-8 character that the text is.
-uint32_t CodePoint(const std::string& character) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(character[i]); };
-  if (character.size() == 1) return byte(0);
-  uint32_t code = byte(0) & (0xffU >> (character.size() + 1));
-  for (size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3fU);
-  return code;
 }
 
 // Drops the 0x of int('0x1f', 16) and int('0x1f', 0); returns the base that the digits are of.
@@ -61,10 +42,66 @@ int DropBasePrefix(std::string& digits, int base) {
 
 }  // namespace
 
-bool Evaluator::IsBuiltin(const std::string& name) { return Builtins().count(name) > 0; }
+const Evaluator::BuiltinFunction* Evaluator::FindBuiltin(const std::string& name) {
+  static const std::unordered_map<std::string_view, BuiltinFunction> table{
+      {"abs", &Evaluator::Calculate},
+      {"all", &Evaluator::AnyAll},
+      {"any", &Evaluator::AnyAll},
+      {"ascii", &Evaluator::Text},
+      {"bin", &Evaluator::Text},
+      {"bool", &Evaluator::Convert},
+      {"callable", &Evaluator::Kind},
+      {"chr", &Evaluator::Text},
+      {"ConfigDict", &Evaluator::MakeDict},
+      {"dict", &Evaluator::MakeDict},
+      {"divmod", &Evaluator::Calculate},
+      {"enumerate", &Evaluator::Enumerate},
+      {"filter", &Evaluator::MapFilter},
+      {"float", &Evaluator::Convert},
+      {"format", &Evaluator::Text},
+      {"frozenset", &Evaluator::Collect},
+      {"getattr", &Evaluator::Attributes},
+      {"hasattr", &Evaluator::Attributes},
+      {"hex", &Evaluator::Text},
+      {"int", &Evaluator::Convert},
+      {"isinstance", &Evaluator::IsInstance},
+      {"len", &Evaluator::Length},
+      {"list", &Evaluator::Collect},
+      {"map", &Evaluator::MapFilter},
+      {"max", &Evaluator::Extreme},
+      {"min", &Evaluator::Extreme},
+      {"oct", &Evaluator::Text},
+      {"ord", &Evaluator::Text},
+      {"pow", &Evaluator::Calculate},
+      {"print", &Evaluator::Print},
+      {"range", &Evaluator::Range},
+      {"repr", &Evaluator::Text},
+      {"reversed", &Evaluator::Reversed},
+      {"round", &Evaluator::Round},
+      {"set", &Evaluator::Collect},
+      {"sorted", &Evaluator::Sorted},
+      {"str", &Evaluator::Convert},
+      {"sum", &Evaluator::Sum},
+      {"tuple", &Evaluator::Collect},
+      {"type", &Evaluator::Kind},
+      {"zip", &Evaluator::Zip},
+  };
+  auto found = table.find(name);
+  return found == table.end() ? nullptr : &found->second;
+}
 
-Value Evaluator::Range(const Ast& at, Arguments& arguments) {
-  Need(at, arguments, 1, 3, "range");
+bool Evaluator::IsBuiltin(const std::string& name) {
+  return name != "ConfigDict" && FindBuiltin(name) != nullptr;  // which is imported
+}
+
+Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& arguments) {
+  const BuiltinFunction* function = FindBuiltin(name);
+  if (function == nullptr) Fail(at, fmt::format("`{}()` can't be used in a config", name));
+  return (this->**function)(at, name, arguments);
+}
+
+Value Evaluator::Range(const Ast& at, const std::string& name, Arguments& arguments) {
+  Need(at, arguments, 1, 3, name);
   for (const Value& value : arguments.positional) {
     if (!value.IsIntegral()) Fail(at, "range() takes ints");
   }
@@ -83,8 +120,8 @@ Value Evaluator::Range(const Ast& at, Arguments& arguments) {
   return arena_.List(std::move(items));
 }
 
-Value Evaluator::Round(const Ast& at, Arguments& arguments) {
-  Need(at, arguments, 1, 2, "round");
+Value Evaluator::Round(const Ast& at, const std::string& name, Arguments& arguments) {
+  Need(at, arguments, 1, 2, name);
   const Value& value = arguments.positional[0];
   if (!value.IsNumber())
     Fail(at, fmt::format("round() takes a number, this is {}", WithArticle(value.type)));
@@ -154,244 +191,63 @@ Value Evaluator::Convert(const Ast& at, const std::string& type, Arguments& argu
   return Value::Float(number);
 }
 
-Value Evaluator::Extreme(const Ast& at, const std::string& name, Arguments& arguments) {
-  std::vector<Value> items = arguments.positional;
-  if (items.size() == 1) items = Iterate(at, items[0]);
-  const Value* key = nullptr;
-  for (const auto& [word, value] : arguments.keywords) {
-    if (word == "default" && items.empty()) return value;
-    if (word == "key") key = &value;
-    if (word != "default" && word != "key")
-      Fail(at, fmt::format("{}() can't take the argument `{}`", name, word));
-  }
-  if (items.empty()) Fail(at, fmt::format("{}() of nothing", name));
-  auto measure = [&](const Value& item) {
-    return key == nullptr ? item : Invoke(at, *key, {{item}, {}});
-  };
-  Value best = items[0];
-  Value best_measure = measure(best);
-  for (size_t i = 1; i < items.size(); ++i) {
-    Value candidate = measure(items[i]);
-    int order = Compare(candidate, best_measure);
-    if (name == "min" ? order < 0 : order > 0) {
-      best = items[i];
-      best_measure = candidate;
-    }
-  }
-  return best;
-}
-
-Value Evaluator::Sorted(const Ast& at, std::vector<Value> items, Arguments& arguments) {
-  bool reverse = false;
-  const Value* key = nullptr;
-  for (const auto& [word, value] : arguments.keywords) {
-    if (word == "reverse") {
-      reverse = Truthy(value);
-    } else if (word == "key") {
-      key = &value;
-    } else {
-      Fail(at, fmt::format("sorted() can't take the argument `{}`", word));
-    }
-  }
-  std::vector<std::pair<Value, Value>> keyed;
-  for (Value& item : items) {
-    Step(at);
-    Value measure =
-        key == nullptr || key->type == Type::kNone ? item : Invoke(at, *key, {{item}, {}});
-    keyed.emplace_back(std::move(measure), std::move(item));
-  }
-  // NaN makes the order inconsistent, which a merge sort survives where std::sort may not.
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
-    int order = Compare(a.first, b.first);
-    return reverse ? order > 0 : order < 0;
-  });
-  std::vector<Value> sorted;
-  sorted.reserve(keyed.size());
-  for (auto& [measure, item] : keyed) sorted.push_back(std::move(item));
-  return arena_.List(std::move(sorted));
-}
-
-// Builtins of names and letters.
-Value Evaluator::Text(const Ast& at, const std::string& name, Arguments& arguments) {
-  auto& given = arguments.positional;
-  if (name == "hasattr" || name == "getattr") {
-    Need(at, arguments, 2, name == "getattr" ? 3 : 2, name);
-    if (given[1].type != Type::kString) Fail(at, fmt::format("{}() takes a name", name));
-    const std::string& attribute = given[1].Text();
-    const Value& object = given[0];
-    const bool key =
-        object.type == Type::kDict && object.dict->config && object.dict->Find("s" + attribute);
-    const bool has =
-        HasMethod(object, attribute) || key ||
-        (object.type == Type::kModule && IsModuleMember(object.Text() + "." + attribute));
-    if (name == "hasattr") return Value::Bool(has);
-    return !has && given.size() == 3 ? given[2] : Attribute(at, object, attribute);
-  }
-  Need(at, arguments, 1, name == "format" ? 2 : 1, name);
-  const Value& value = given[0];
-  if (name == "format") {
-    if (given.size() == 2 && given[1].type != Type::kString) Fail(at, "format() takes a string");
-    return Value::String(Format(at, value, given.size() == 2 ? given[1].Text() : ""));
-  }
-  if (name == "ascii") {
-    std::string out;
-    for (const std::string& character : Characters(Repr(value))) {
-      const uint32_t code = CodePoint(character);
-      out += code < 0x80      ? character
-             : code < 0x100   ? fmt::format("\\x{:02x}", code)
-             : code < 0x10000 ? fmt::format("\\u{:04x}", code)
-                              : fmt::format("\\U{:08x}", code);
-    }
-    return Value::String(std::move(out));
-  }
-  if (name == "ord") {
-    if (value.type != Type::kString || Characters(value.Text()).size() != 1)
-      Fail(at, "ord() takes one character");
-    return Value::Int(CodePoint(value.Text()));
-  }
-  if (!value.IsIntegral()) Fail(at, fmt::format("{}() takes an int", name));
-  int64_t number = value.AsInt();
-  if (name == "chr") {
-    const bool surrogate = number >= 0xd800 && number <= 0xdfff;
-    if (number < 0 || number > 0x10ffff || surrogate)
-      Fail(at, "chr() takes the number of a character, up to 0x10ffff");
-    std::string character;
-    AppendUtf8(character, static_cast<uint32_t>(number));
-    return Value::String(std::move(character));
-  }
-  uint64_t magnitude =
-      number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
-  std::string digits = name == "hex"   ? fmt::format("{:#x}", magnitude)
-                       : name == "oct" ? fmt::format("0o{:o}", magnitude)
-                                       : fmt::format("{:#b}", magnitude);
-  return Value::String((number < 0 ? "-" : "") + digits);
-}
-
-Value Evaluator::Builtin(const Ast& at, const std::string& name, Arguments& arguments) {
-  auto& given = arguments.positional;
-  if (name == "dict" || name == "ConfigDict") return MakeDict(at, arguments);
-  if (name == "range") return Range(at, arguments);
-  if (name == "round") return Round(at, arguments);
-  if (name == "int" || name == "float" || name == "str" || name == "bool")
-    return Convert(at, name, arguments);
-  if (name == "min" || name == "max") return Extreme(at, name, arguments);
-  if (name == "print") return Value::None();
-  if (name == "zip") {
-    std::vector<std::vector<Value>> columns;
-    columns.reserve(given.size());
-    for (const Value& value : given) columns.push_back(Iterate(at, value));
-    std::vector<Value> rows;
-    size_t count = columns.empty() ? 0 : SIZE_MAX;
-    for (const auto& column : columns) count = std::min(count, column.size());
-    for (size_t i = 0; i < count; ++i) {
-      std::vector<Value> row;
-      row.reserve(columns.size());
-      for (const auto& column : columns) row.push_back(column[i]);
-      rows.push_back(arena_.List(std::move(row), Type::kTuple));
-    }
-    return arena_.List(std::move(rows));
-  }
-  if (name == "list" || name == "tuple" || name == "set" || name == "frozenset") {
-    Need(at, arguments, 0, 1, name);
-    std::vector<Value> items = given.empty() ? std::vector<Value>() : Iterate(at, given[0]);
-    if (name == "list" || name == "tuple")
-      return arena_.List(std::move(items), name == "list" ? Type::kList : Type::kTuple);
-    Value set = arena_.Set();
-    for (const Value& item : items) SetKey(at, *set.dict, item, Value::None());
-    return set;
-  }
-  if (name == "map" || name == "filter") {
-    Need(at, arguments, 2, 2, name);
-    std::vector<Value> items;
-    for (const Value& item : Iterate(at, given[1])) {
-      Step(at);
-      Value result = given[0].type == Type::kNone ? item : Invoke(at, given[0], {{item}, {}});
-      if (name == "map") {
-        items.push_back(std::move(result));
-      } else if (Truthy(result)) {
-        items.push_back(item);
-      }
-    }
-    return arena_.List(std::move(items));
-  }
-  if (name == "pow") {
-    Need(at, arguments, 2, 2, name);  // without a modulus
-    return Binary(at, "**", given[0], given[1]);
-  }
+// abs, divmod, pow
+Value Evaluator::Calculate(const Ast& at, const std::string& name, Arguments& arguments) {
+  const size_t operands = name == "abs" ? 1 : 2;
+  Need(at, arguments, operands, operands, name);  // pow without a modulus
+  const auto& given = arguments.positional;
+  if (name == "pow") return Binary(at, "**", given[0], given[1]);
   if (name == "divmod") {
-    Need(at, arguments, 2, 2, name);
     return arena_.List({Binary(at, "//", given[0], given[1]), Binary(at, "%", given[0], given[1])},
                        Type::kTuple);
   }
-  if (name == "hasattr" || name == "getattr" || name == "chr" || name == "ord" || name == "hex" ||
-      name == "oct" || name == "bin" || name == "ascii" || name == "format")
-    return Text(at, name, arguments);
-  if (name == "isinstance") {
-    Need(at, arguments, 2, 2, name);
-    std::vector<Value> types =
-        given[1].type == Type::kTuple ? given[1].list->items : std::vector<Value>{given[1]};
-    for (const Value& type : types) {
-      if (type.type != Type::kFunction) Fail(at, "isinstance() takes a type");
-      const std::string& wanted = type.function->name;
-      if (wanted == TypeName(given[0].type) || (wanted == "int" && given[0].type == Type::kBool))
-        return Value::Bool(true);
-    }
-    return Value::Bool(false);
-  }
-  Need(at, arguments, 1, name == "sum" || name == "enumerate" ? 2 : 1, name);
-  const Value& first = given[0];
-  if (name == "repr") return Value::String(Repr(first));
-  if (name == "callable") return Value::Bool(first.type == Type::kFunction);
-  if (name == "type") {
-    FunctionObject type;
-    type.name = TypeName(first.type);
-    return arena_.Function(std::move(type));
-  }
-  if (name == "len") {
-    if (first.type == Type::kString)
-      return Value::Int(static_cast<int64_t>(Iterate(at, first).size()));
-    if (first.IsSequence()) return Value::Int(static_cast<int64_t>(first.list->items.size()));
-    if (first.type == Type::kDict || first.type == Type::kSet)
-      return Value::Int(static_cast<int64_t>(first.dict->pairs.size()));
-    Fail(at, fmt::format("{} has no length", WithArticle(first.type)));
-  }
-  if (name == "abs") {
-    if (!first.IsNumber()) Fail(at, "abs() takes a number");
-    if (first.type == Type::kFloat) return Value::Float(std::abs(first.number));
-    return first.AsInt() < 0 ? Unary(at, "-", first) : Value::Int(first.AsInt());
-  }
-  std::vector<Value> items = Iterate(at, first);
-  if (name == "any" || name == "all") {
-    bool any = std::any_of(items.begin(), items.end(), Truthy);
-    bool all = std::all_of(items.begin(), items.end(), Truthy);
-    return Value::Bool(name == "any" ? any : all);
-  }
-  if (name == "sum") {
-    Value total = given.size() == 2 ? given[1] : Value::Int(0);
-    for (const auto& [word, value] : arguments.keywords) {
-      if (word == "start") total = value;
-    }
-    for (const Value& item : items) total = Binary(at, "+", total, item);
-    return total;
-  }
-  if (name == "sorted") return Sorted(at, std::move(items), arguments);
-  if (name == "reversed") {
-    std::reverse(items.begin(), items.end());
-    return arena_.List(std::move(items));
-  }
-  if (name == "enumerate") {
-    int64_t start = given.size() == 2 ? given[1].AsInt() : 0;
-    for (const auto& [word, value] : arguments.keywords) {
-      if (word == "start" && value.IsIntegral()) start = value.AsInt();
-    }
-    std::vector<Value> pairs;
-    for (size_t i = 0; i < items.size(); ++i) {
-      Value index = Integers(at, "+", start, static_cast<int64_t>(i));
-      pairs.push_back(arena_.List({index, items[i]}, Type::kTuple));
-    }
-    return arena_.List(std::move(pairs));
-  }
-  Fail(at, fmt::format("`{}()` can't be used in a config", name));
+  const Value& value = given[0];
+  if (!value.IsNumber()) Fail(at, "abs() takes a number");
+  if (value.type == Type::kFloat) return Value::Float(std::abs(value.number));
+  return value.AsInt() < 0 ? Unary(at, "-", value) : Value::Int(value.AsInt());
 }
+
+Value Evaluator::IsInstance(const Ast& at, const std::string& name, Arguments& arguments) {
+  Need(at, arguments, 2, 2, name);
+  const auto& given = arguments.positional;
+  std::vector<Value> types =
+      given[1].type == Type::kTuple ? given[1].list->items : std::vector<Value>{given[1]};
+  for (const Value& type : types) {
+    if (type.type != Type::kFunction) Fail(at, "isinstance() takes a type");
+    const std::string& wanted = type.function->name;
+    if (wanted == TypeName(given[0].type) || (wanted == "int" && given[0].type == Type::kBool))
+      return Value::Bool(true);
+  }
+  return Value::Bool(false);
+}
+
+// type, callable
+Value Evaluator::Kind(const Ast& at, const std::string& name, Arguments& arguments) {
+  Need(at, arguments, 1, 1, name);
+  const Value& value = arguments.positional[0];
+  if (name == "callable") return Value::Bool(value.type == Type::kFunction);
+  FunctionObject type;
+  type.name = TypeName(value.type);
+  return arena_.Function(std::move(type));
+}
+
+// hasattr, getattr
+Value Evaluator::Attributes(const Ast& at, const std::string& name, Arguments& arguments) {
+  auto& given = arguments.positional;
+  Need(at, arguments, 2, name == "getattr" ? 3 : 2, name);
+  if (given[1].type != Type::kString) Fail(at, fmt::format("{}() takes a name", name));
+  const std::string& attribute = given[1].Text();
+  const Value& object = given[0];
+  const bool key =
+      object.type == Type::kDict && object.dict->config && object.dict->Find("s" + attribute);
+  const bool has =
+      HasMethod(object, attribute) || key ||
+      (object.type == Type::kModule && IsModuleMember(object.Text() + "." + attribute));
+  if (name == "hasattr") return Value::Bool(has);
+  return !has && given.size() == 3 ? given[2] : Attribute(at, object, attribute);
+}
+
+// Says nothing: a config that prints is read all the same.
+Value Evaluator::Print(const Ast&, const std::string&, Arguments&) { return Value::None(); }
 
 }  // namespace xp::config::python

@@ -56,7 +56,7 @@ Value Evaluator::Call(const Ast& ast) {
                     Local("dict") == nullptr && globals_.dict->Find("sdict") == nullptr;
   if (plain_dict) {
     Arguments arguments = EvalArguments(ast);
-    return Place(MakeDict(ast, arguments), ast);
+    return Place(MakeDict(ast, "dict", arguments), ast);
   }
   Value function = EvalChain(callee);
   if (function.type == Type::kLazy) {
@@ -279,13 +279,13 @@ void Evaluator::MergeConfig(const Ast& at, DictObject& dict, const Value& from, 
   }
 }
 
-Value Evaluator::MakeDict(const Ast& at, Arguments& arguments) {
-  Need(at, arguments, 0, 1, "dict");
+Value Evaluator::MakeDict(const Ast& at, const std::string& name, Arguments& arguments) {
+  Need(at, arguments, 0, 1, name);
   Value dict = arena_.Dict();
   if (!arguments.positional.empty()) UpdateDict(at, *dict.dict, arguments.positional[0], false);
-  for (auto& [name, value] : arguments.keywords) {
+  for (auto& [key, value] : arguments.keywords) {
     Charge(at, sizeof(DictObject::Pair));
-    dict.dict->Set(Value::String(name), "s" + name, std::move(value));
+    dict.dict->Set(Value::String(key), "s" + key, std::move(value));
   }
   return dict;
 }

@@ -136,13 +136,37 @@ class Evaluator {
   Value Repeat(const Ast& at, const Value& value, int64_t count);
   Value Sets(const Ast& at, const std::string& op, const Value& left, const Value& right);
 
+  // builtins.cpp, builtins_sequence.cpp, builtins_text.cpp
+  Value AnyAll(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Attributes(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Calculate(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Collect(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Convert(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Enumerate(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Extreme(const Ast& at, const std::string& name, Arguments& arguments);
+  Value IsInstance(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Kind(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Length(const Ast& at, const std::string& name, Arguments& arguments);
+  Value MapFilter(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Print(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Range(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Reversed(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Round(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Sorted(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Sum(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Text(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Zip(const Ast& at, const std::string& name, Arguments& arguments);
+  static Value Start(const Arguments& arguments);
+
   // calls.cpp, builtins.cpp, modules.cpp, methods.cpp, string_methods.cpp
   Value Call(const Ast& ast);
   Arguments EvalArguments(const Ast& call);
   Value Invoke(const Ast& at, const Value& function, Arguments arguments);
   Value InvokeUser(const Ast& at, const FunctionObject& function, Arguments arguments);
   Value Builtin(const Ast& at, const std::string& name, Arguments& arguments);
-  Value Text(const Ast& at, const std::string& name, Arguments& arguments);
+  using BuiltinFunction = Value (Evaluator::*)(const Ast& at, const std::string& name,
+                                               Arguments& arguments);
+  static const BuiltinFunction* FindBuiltin(const std::string& name);  // null: there is none
   Value Module(const Ast& at, const std::string& name, Arguments& arguments);
   Value Mathematics(const Ast& at, const std::string& name, Arguments& arguments);
   Value Path(const Ast& at, const std::string& name, Arguments& arguments);
@@ -154,7 +178,7 @@ class Evaluator {
   Value ListMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
   Value SetMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
   Value DictMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
-  Value MakeDict(const Ast& at, Arguments& arguments);
+  Value MakeDict(const Ast& at, const std::string& name, Arguments& arguments);
   void UpdateDict(const Ast& at, DictObject& dict, const Value& from, bool recursive,
                   int depth = 0);
   void MergeConfig(const Ast& at, DictObject& dict, const Value& from, int depth = 0);
@@ -166,11 +190,6 @@ class Evaluator {
   Value FormatField(const Ast& at, const std::string& name, const Arguments& arguments,
                     size_t* next);
   std::string Percent(const Ast& at, const std::string& text, const Value& value);
-  Value Range(const Ast& at, Arguments& arguments);
-  Value Round(const Ast& at, Arguments& arguments);
-  Value Convert(const Ast& at, const std::string& type, Arguments& arguments);
-  Value Extreme(const Ast& at, const std::string& name, Arguments& arguments);
-  Value Sorted(const Ast& at, std::vector<Value> items, Arguments& arguments);
   static bool IsBuiltin(const std::string& name);
   static bool IsModuleMember(const std::string& name);
   static bool HasMethod(const Value& object, const std::string& name);

@@ -163,25 +163,18 @@ AstPtr ExpressionParser::Lambda() {
   return lambda;
 }
 
-AstPtr ExpressionParser::Or() {
-  AstPtr left = And();
-  while (Is("or")) {
-    AstPtr node = NewAt(AstKind::kBool, *left);
-    node->text = tokens_[at_++].text;
-    Add(*node, std::move(left));
-    Add(*node, And());
-    left = std::move(node);
-  }
-  return left;
-}
+AstPtr ExpressionParser::Or() { return Chain("or", &ExpressionParser::And); }
 
-AstPtr ExpressionParser::And() {
-  AstPtr left = Not();
-  while (Is("and")) {
+AstPtr ExpressionParser::And() { return Chain("and", &ExpressionParser::Not); }
+
+// Operands joined by `word`, from the left.
+AstPtr ExpressionParser::Chain(const char* word, AstPtr (ExpressionParser::*operand)()) {
+  AstPtr left = (this->*operand)();
+  while (Is(word)) {
     AstPtr node = NewAt(AstKind::kBool, *left);
     node->text = tokens_[at_++].text;
     Add(*node, std::move(left));
-    Add(*node, Not());
+    Add(*node, (this->*operand)());
     left = std::move(node);
   }
   return left;

@@ -133,7 +133,8 @@ Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value&
     return Value::None();
   }
   if (name == "sort") {
-    items = Sorted(at, items, arguments).list->items;
+    Arguments sorted{{self}, arguments.keywords};
+    items = Sorted(at, name, sorted).list->items;
     return Value::None();
   }
   Need(at, arguments, 1, 1, name);

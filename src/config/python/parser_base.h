@@ -64,6 +64,7 @@ class ExpressionParser {
   AstPtr Lambda();
   AstPtr Or();
   AstPtr And();
+  AstPtr Chain(const char* word, AstPtr (ExpressionParser::*operand)());
   AstPtr Not();
   AstPtr Comparison();
   std::string Comparator();

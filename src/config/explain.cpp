@@ -67,17 +67,15 @@ void Leaves(const Node& node, const std::string& path, size_t left,
 
 std::string Comment(const Node& node) {
   std::string text = Place(node.origin());
-  std::vector<Layer> layers = node.History();
-  if (layers.size() > 1) {
-    const Layer& last = layers.back();
-    if (last.action == Action::kInterpolated) {
-      text += ", " + last.note;
-    } else {
-      const Layer& before = layers[layers.size() - 2];
-      text += fmt::format(", replaced {} of {}", Brief(before.value, 40), Place(before.at));
-    }
-    if (layers.size() > 2) text += fmt::format(", {} layers", layers.size());
+  const std::vector<Layer> layers = node.History();
+  if (layers.empty()) return text;
+  if (!layers.back().note.empty()) {  // made from other values
+    text += ", " + layers.back().note;
+  } else if (layers.size() > 1) {
+    const Layer& before = layers[layers.size() - 2];
+    text += fmt::format(", replaced {} of {}", Brief(before.value, 40), Place(before.at));
   }
+  if (layers.size() > 2) text += fmt::format(", {} layers", layers.size());
   return text;
 }
 
@@ -96,14 +94,24 @@ std::vector<std::string> AllPaths(const Node& root) {
   return names;
 }
 
+// What was at `path` before it was dropped, alone or with what is around it; null: nothing.
+const Node* DroppedValue(const Dropped& dropped, const std::string& path) {
+  if (dropped.path == path) return &dropped.value;
+  if (path.rfind(dropped.path + ".", 0) != 0) return nullptr;
+  return dropped.value.At(path.substr(dropped.path.size() + 1));
+}
+
 }  // namespace
 
 std::string Explain(const Resolved& resolved, const std::string& path) {
   std::string out;
   for (const Dropped& dropped : resolved.dropped) {
-    if (dropped.path != path || dropped.value.IsNull()) continue;
-    out += fmt::format("  {}  deleted {} ({})\n", Place(dropped.by), Shown(dropped.value),
-                       Place(dropped.value.origin()));
+    const Node* value = DroppedValue(dropped, path);
+    if (value == nullptr || value->IsNull()) continue;
+    const bool whole = dropped.path == path;
+    out += fmt::format("  {}  deleted {}{} ({})\n", Place(dropped.by),
+                       whole ? "" : "with " + dropped.path + ": ", Shown(*value),
+                       Place(value->origin()));
   }
   const Node* node = resolved.root.At(path);
   if (node == nullptr && !out.empty()) return fmt::format("{} isn't set\n{}", path, out);

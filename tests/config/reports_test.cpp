@@ -339,7 +339,7 @@ TEST_CASE("explain names a Python expression's place and what it was made from")
   CHECK_THAT(Explain(resolved, "n"), ContainsSubstring("top.py:3:12"));
   std::string all = ExplainAll(resolved);
   for (const char* part :
-       {"train.ann: \"d/a.json\"", "base.py:3:18", "train.k: 9", "replaced 3 of"})
+       {"train.ann: \"d/a.json\"", "base.py:3:18, from root", "train.k: 9", "replaced 3 of"})
     CHECK_THAT(all, ContainsSubstring(part));
 }
 
@@ -352,6 +352,10 @@ TEST_CASE("explain shows what _delete_ and ~key dropped") {
   CHECK_THAT(Explain(resolved, "k"), ContainsSubstring("isn't set"));
   CHECK_THAT(Explain(resolved, "k"), ContainsSubstring("a.yaml:2:4"));
   CHECK_THAT(ExplainAll(resolved), ContainsSubstring("# k was deleted by --set #1: 5"));
+  // What was deleted with the dict around it, and what replaced it.
+  CHECK_THAT(Explain(resolved, "o.m"), ContainsSubstring("o.m isn't set"));
+  CHECK_THAT(Explain(resolved, "o.m"), ContainsSubstring("deleted with o: 1 ("));
+  CHECK_THAT(Explain(resolved, "o.lr"), ContainsSubstring("deleted with o: 0.1 ("));
 }
 
 TEST_CASE("the reader: types, defaults, what nobody read") {

@@ -17,8 +17,8 @@ if [ ! -e ready ]; then
   venv/bin/pip -q install --no-deps mmdet==3.3.0 mmyolo==0.6.0 mmpretrain==1.2.0 mmsegmentation==1.2.2 mmdet3d==1.4.0 \
     mmpose==1.3.2 mmcls==1.0.0rc6 mmrazor==1.0.0 mmocr==1.0.1 mmaction2==1.2.0 mmrotate==0.3.4 mmselfsup==1.0.0 \
     mmtrack==0.14.0 mmagic==1.2.0
-  # Older versions beside them.
-  for package in mmdet==2.28.2 mmcls==0.25.0 mmpose==0.29.0 mmsegmentation==0.30.0; do
+  # Older versions, and projects of the older mmcv, beside them.
+  for package in mmdet==2.28.2 mmcls==0.25.0 mmpose==0.29.0 mmsegmentation==0.30.0 mmedit==0.16.1 mmflow==0.5.2; do
     name=${package//==/-}
     venv/bin/pip -q download --no-deps -d "wheels/$name" "$package"
     python3 -m zipfile -e "wheels/$name/"*.whl "old/$name"
@@ -40,7 +40,7 @@ compare() {  # name, folder
 for name in mmdet mmyolo mmpretrain mmseg mmdet3d mmpose mmcls mmrazor mmocr mmaction mmrotate mmselfsup mmtrack mmagic; do
   compare "$name" "$site/$name/.mim/configs"
 done
-for name in mmdet-2.28.2 mmcls-0.25.0 mmpose-0.29.0 mmsegmentation-0.30.0; do
+for name in mmdet-2.28.2 mmcls-0.25.0 mmpose-0.29.0 mmsegmentation-0.30.0 mmedit-0.16.1 mmflow-0.5.2; do
   compare "$name" "$PWD/old/$name"
 done
 compare cases "$here/cases"  # what the corpora don't use, written for this test

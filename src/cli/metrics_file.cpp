@@ -10,6 +10,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
+#include "exp/base/utf8.h"
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -189,7 +190,7 @@ void MetricsFile::Line(const std::string& line) {
   if (record::JsonDepth(line) > record::kDeepestJson) return Bad("nested too deeply");
   if (!MemoryFor(line.size()))
     return Bad(fmt::format("no memory to read a line of {} bytes", line.size()));
-  json object = json::parse(QuoteSpecialNumbers(record::ValidUtf8(line)), nullptr, false);
+  json object = json::parse(QuoteSpecialNumbers(ValidUtf8(line)), nullptr, false);
   if (!object.is_object()) return Bad(fmt::format("not a JSON object ({} bytes)", line.size()));
   bool has_epoch = object.contains("epoch"), has_step = object.contains("step");
   if (has_epoch)

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "src/config/scalar.h"
 
 namespace xp::config {
@@ -395,35 +396,22 @@ class Parser {
   size_t total_ = 0;
 };
 
-// The length of the UTF-8 sequence at `p`, or 0 when it isn't one (RFC 3629: no surrogates, no
-// overlong forms).
-size_t Utf8Length(const unsigned char* p, size_t left) {
-  if (p[0] < 0x80) return 1;
-  size_t length = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-  if (p[0] < 0xc2 || p[0] > 0xf4 || length > left) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((p[i] & 0xc0) != 0x80) return 0;
-  }
-  if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f)) return 0;
-  if ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)) return 0;
-  return length;
-}
-
 }  // namespace
 
 void RequireUtf8(std::string_view text, const std::string& name) {
   int line = 1;
   int column = 1;
   for (size_t i = 0; i < text.size();) {
-    const auto* p = reinterpret_cast<const unsigned char*>(text.data()) + i;
-    size_t length = Utf8Length(p, text.size() - i);
-    if (length == 0 || *p == 0) {
-      throw UsageError({.what = *p == 0 ? "a null byte: this isn't a text file" : "not UTF-8 text",
-                        .where = name + ":" + std::to_string(line) + ":" + std::to_string(column),
-                        .expected = "UTF-8",
-                        .next = "convert the file, for instance: iconv -f latin1 -t utf-8"});
+    const char c = text[i];
+    size_t length = Utf8Length(text.substr(i));
+    if (length == 0 || c == '\0') {
+      throw UsageError(
+          {.what = c == '\0' ? "a null byte: this isn't a text file" : "not UTF-8 text",
+           .where = name + ":" + std::to_string(line) + ":" + std::to_string(column),
+           .expected = "UTF-8",
+           .next = "convert the file, for instance: iconv -f latin1 -t utf-8"});
     }
-    if (*p == '\n') {
+    if (c == '\n') {
       ++line;
       column = 1;
     } else {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "exp/base/utf8.h"
 #include "src/record/begin.h"
 
 namespace xp::record {

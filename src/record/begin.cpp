@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exp/base/hash.h"
+#include "exp/base/utf8.h"
 #include "exp/record/process.h"
 #include "src/record/state.h"
 

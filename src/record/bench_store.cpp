@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "exp/record/machine.h"
 #include "exp/record/writer.h"
 #include "src/record/begin.h"

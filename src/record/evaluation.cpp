@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "exp/record/value.h"
 #include "src/record/begin.h"
 #include "src/record/sqlite.h"

@@ -7,32 +7,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "exp/base/utf8.h"
+
 namespace xp::record {
-namespace {
-
-// Bytes of the UTF-8 sequence that starts at `i`, 0 where it is invalid (RFC 3629, section 4).
-size_t SequenceLength(const std::string& s, size_t i) {
-  auto byte = [&](size_t k) -> unsigned {
-    return k < s.size() ? static_cast<unsigned char>(s[k]) : 0u;
-  };
-  auto tail = [&](size_t k) { return (byte(k) & 0xC0) == 0x80; };
-  unsigned a = byte(i), b = byte(i + 1);
-  if (a < 0x80) return 1;
-  if (a >= 0xC2 && a <= 0xDF) return tail(i + 1) ? 2 : 0;
-  if (a >= 0xE0 && a <= 0xEF) {
-    bool ok = tail(i + 1) && tail(i + 2) && !(a == 0xE0 && b < 0xA0) && !(a == 0xED && b > 0x9F);
-    return ok ? 3 : 0;
-  }
-  if (a >= 0xF0 && a <= 0xF4) {
-    bool ok = tail(i + 1) && tail(i + 2) && tail(i + 3) && !(a == 0xF0 && b < 0x90) &&
-              !(a == 0xF4 && b > 0x8F);
-    return ok ? 4 : 0;
-  }
-  return 0;
-}
-
-}  // namespace
-
 bool SameBits(const Value& a, const Value& b) {
   if (a.index() != b.index()) return false;
   if (const double* x = std::get_if<double>(&a)) {
@@ -107,31 +84,6 @@ std::string Show(const Value& value, size_t limit) {
   size_t cut = limit;
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
   return fmt::format("{}... ({} bytes)", text.substr(0, cut), text.size());
-}
-
-std::string ValidUtf8(const std::string& text) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t i = 0; i < text.size();) {
-    size_t n = SequenceLength(text, i);
-    if (n == 0) {
-      out += "\xEF\xBF\xBD";
-      ++i;
-    } else {
-      out.append(text, i, n);
-      i += n;
-    }
-  }
-  return out;
-}
-
-bool IsValidUtf8(const std::string& text) {
-  for (size_t i = 0; i < text.size();) {
-    size_t n = SequenceLength(text, i);
-    if (n == 0) return false;
-    i += n;
-  }
-  return true;
 }
 
 }  // namespace xp::record

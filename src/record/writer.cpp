@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "exp/record/store.h"
 #include "src/record/batch.h"
 #include "src/record/begin.h"

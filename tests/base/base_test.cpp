@@ -8,6 +8,7 @@
 #include "exp/base/file.h"
 #include "exp/base/hash.h"
 #include "exp/base/philox.h"
+#include "exp/base/utf8.h"
 
 namespace fs = std::filesystem;
 
@@ -87,4 +88,19 @@ TEST_CASE("an atomic write replaces the whole content and leaves nothing beside 
   CHECK_THROWS_WITH(xp::ReadFile(dir / "none"), ContainsSubstring("No such file"));
   CHECK_THROWS_AS(xp::WriteFileAtomic(dir / "no" / "a", "x"), xp::Error);
   fs::remove_all(dir);
+}
+
+TEST_CASE("UTF-8 is told from what only looks like it, as RFC 3629 says") {
+  for (const char* good : {"", "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
+                           "\xee\x80\x80", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+    CHECK(xp::IsValidUtf8(good));
+    CHECK(xp::ValidUtf8(good) == good);
+  }
+  for (const char* bad : {"\x80", "\xc1\xbf", "\xc2", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xe2\x82",
+                          "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
+    CHECK_FALSE(xp::IsValidUtf8(bad));
+    CHECK(xp::IsValidUtf8(xp::ValidUtf8(bad)));
+  }
+  CHECK(xp::ValidUtf8("a\xff\xc3\xa9\xe2\x82z") ==
+        "a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbdz");
 }

@@ -1,10 +1,20 @@
-// UTF-8 text, character by character.
+// UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace xp {
+
+// The bytes of the character that `text` begins with; 0 where it begins with none.
+size_t Utf8Length(std::string_view text);
+
+bool IsValidUtf8(std::string_view text);
+
+// `text` with U+FFFD in the place of each byte that belongs to no character, for JSON and HTML.
+std::string ValidUtf8(std::string_view text);
 
 // Appends the character of that number (at most 0x10ffff). A surrogate's number becomes three bytes
 // as CESU-8 writes it.

@@ -40,8 +40,4 @@ std::string Show(const Value& value, size_t limit = 60);
 size_t JsonDepth(std::string_view text);
 inline constexpr size_t kDeepestJson = 500;
 
-// `text` made valid UTF-8 (invalid bytes become U+FFFD), so that it can go into JSON.
-std::string ValidUtf8(const std::string& text);
-bool IsValidUtf8(const std::string& text);
-
 }  // namespace xp::record

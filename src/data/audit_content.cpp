@@ -53,13 +53,15 @@ class FileChecker {
         out_(out) {}
 
   void Run() {
-    std::error_code error;
+    std::error_code error, ignored;
     namespace fs = std::filesystem;
     fs::file_status status = fs::status(path_, error);
     if (!fs::is_regular_file(status)) {
       std::string why = fs::is_directory(status) ? "is a folder"
                         : fs::exists(status)     ? "is not a regular file"
-                                                 : error.message() + WhyMissing(image_.file_name);
+                        : fs::is_symlink(fs::symlink_status(path_, ignored))
+                            ? "is a symbolic link that leads nowhere: " + error.message()
+                            : error.message() + WhyMissing(image_.file_name);
       Report("image.missing", path_ + ": " + why);
       return;
     }

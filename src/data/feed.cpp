@@ -66,6 +66,13 @@ void EpochFeed::Replaced(const Error& error, int image, int slot, int item) {
                         FileName(image)));
 }
 
+Error EpochFeed::NoneUsable(const Error& first) {
+  return UsageError({.what = first.text().what + "; nor can any other image be used in its place",
+                     .where = first.text().where,
+                     .expected = "at least one usable image of each group",
+                     .next = "`exp data check` lists what is wrong with the files"});
+}
+
 StageSeconds EpochFeed::TakeStages() {
   auto seconds = [](std::atomic<int64_t>* nanos) {
     return static_cast<double>(nanos->exchange(0)) * 1e-9;

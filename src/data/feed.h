@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,27 +79,32 @@ class EpochFeed : public BatchSource {
   }
 
   // make(image), and where that image can't be used and the policy isn't kStrict, make(next(image))
-  // and so on. Returns the image that was made.
+  // and so on until all have been tried. Returns the image that was made.
   template <class Next, class MakeOne>
-  int FirstUsable(int image, int slot, int item, const Next& next, const MakeOne& make) {
-    for (int tries = 0;; ++tries) {
+  int FirstUsable(const int image, int slot, int item, const Next& next, const MakeOne& make) {
+    std::optional<Error> problem;  // with the image that was asked for
+    int which = image;
+    do {
       try {
-        make(image);
-        return image;
+        make(which);
+        if (problem && settings_.image_policy == Policy::kDrop)
+          Replaced(*problem, which, slot, item);
+        return which;
       } catch (const Error& error) {
-        if (settings_.image_policy == Policy::kStrict || tries == kReplacementTries) throw;
-        image = next(image);
-        if (settings_.image_policy == Policy::kDrop) Replaced(error, image, slot, item);
+        if (settings_.image_policy == Policy::kStrict) throw;
+        if (!problem) problem = error;
+        which = next(which);
       }
-    }
+    } while (which != image);
+    throw NoneUsable(*problem);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr int kReplacementTries = 20;
 
   void Finish(int slot);
   void Replaced(const Error& error, int image, int slot, int item);
+  static Error NoneUsable(const Error& first);
   static void Add(std::atomic<int64_t>* to, Clock::time_point since) {
     *to += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - since).count();
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "exp/base/utf8.h"
 #include "exp/data/jpeg.h"
 #include "exp/data/resize.h"
 
@@ -30,7 +31,7 @@ std::string Colour(int label) { return fmt::format("hsl({},85%,55%)", (label * 1
 
 std::string EscapeHtml(std::string_view text) {
   std::string out;
-  for (char c : text) {
+  for (char c : ValidUtf8(text)) {
     switch (c) {
       case '&':
         out += "&amp;";

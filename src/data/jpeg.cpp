@@ -50,8 +50,6 @@ Context* Of(j_common_ptr info) { return static_cast<Context*>(info->client_data)
 void OnMessage(j_common_ptr info, int level) {
   if (level < 0 && info->err->msg_code != JWRN_EXTRANEOUS_DATA &&
       info->err->msg_code != JWRN_ADOBE_XFORM && info->err->msg_code != JWRN_JFIF_MAJOR) {
-    if (info->err->msg_code == JWRN_HIT_MARKER && Of(info)->hit_end)
-      Stop(info, "the file is truncated");
     OnError(info);
   }
 }
@@ -217,7 +215,9 @@ bool ReadHeader(jpeg_decompress_struct* info, Context* context, std::span<const 
   if (bytes.empty()) {
     throw UsageError({.what = "the file is empty", .where = name, .expected = "a JPEG image"});
   }
-  throw UsageError({.what = fmt::format("can't be decoded as a JPEG: {}", context.message),
+  const bool cut = context.hit_end;  // whatever libjpeg makes of what stands in for the rest
+  throw UsageError({.what = fmt::format("can't be decoded as a JPEG: {}",
+                                        cut ? "the file is truncated" : context.message),
                     .where = name,
                     .expected = "a complete JPEG image",
                     .next = "replace the file, or leave such images out with `on_error: skip`"});

@@ -12,6 +12,7 @@
 #include "catch.h"
 #include "exp/base/error.h"
 #include "exp/base/printable.h"
+#include "exp/base/utf8.h"
 #include "exp/config/load.h"
 #include "exp/config/reader.h"
 #include "exp/data/audit.h"
@@ -194,6 +195,9 @@ TEST_CASE("a missing image's name is looked into") {
   CHECK_THAT(says("B.JPG"), ContainsSubstring("but b.jpg is there"));
   CHECK_THAT(says("train2017/b.jpg"), ContainsSubstring("b.jpg is there, without the folders"));
   CHECK_THAT(says("gone.jpg"), !ContainsSubstring("is there"));
+  fs::create_symlink("gone.jpg", dir.path / "link.jpg");
+  CHECK_THAT(says("link.jpg"),
+             ContainsSubstring("leads nowhere") && !ContainsSubstring("is there"));
   auto note = [&](const std::string& name) {
     return FirstMessage(AuditOf(dir.Write("x.json", Coco(Annotation(""), name)), dir.path),
                         "image.outside_prefix");
@@ -254,6 +258,7 @@ TEST_CASE("names can't drive the terminal or the page") {
   // Bytes that are no UTF-8.
   report = AuditOf(dir.Write("a.json", Coco(Annotation(""), "\xff\xfe.jpg")), dir.path);
   CHECK_NOTHROW(nlohmann::json::parse(AuditJson(report)));
+  CHECK(IsValidUtf8(AuditHtml(report)));
 }
 
 TEST_CASE("each record left out is listed, however many they are") {

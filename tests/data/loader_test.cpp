@@ -241,6 +241,39 @@ TEST_CASE("images without boxes are kept or filtered") {
   CHECK(b.box_counts[0] == 0);
 }
 
+// A whole folder may be missing, whose images lie one after another.
+TEST_CASE("a usable image is found however many beside it can't be used") {
+  Drawn drawn;
+  LoaderOptions options = drawn.Options();
+  options.image_policy = Policy::kDrop;
+  // One of each group.
+  const std::string wide = drawn.set->images[1].file_name, high = drawn.set->images[3].file_name;
+  options.read_file = [&](const std::string& path) {
+    if (!path.ends_with(wide) && !path.ends_with(high))
+      throw UsageError({.what = "gone", .where = path});
+    return ReadFile(path);
+  };
+  auto many = std::make_shared<CocoDataset>(Repeated(*drawn.set, 5));
+  Loader loader(many, options);
+  loader.StartEpoch(0);
+  Batch b;
+  while (loader.Next(&b)) {
+    for (int32_t index : b.image_indices) {
+      const std::string& used = many->images[static_cast<size_t>(index)].file_name;
+      CHECK((used == wide || used == high));
+    }
+  }
+  // One line for each that was replaced, not for each that was tried.
+  CHECK(loader.TakeWarnings().size() == static_cast<size_t>(loader.images()) - 10);
+
+  options.read_file = [](const std::string& path) -> std::string {
+    throw UsageError({.what = "gone", .where = path});
+  };
+  Loader none(many, options);
+  none.StartEpoch(0);
+  CHECK_THROWS_WITH(none.Next(&b), ContainsSubstring("nor can any other"));
+}
+
 // Report 8 (detectron2#143): never a hang; tests/data/hostile_test.cpp has what isn't even a file.
 TEST_CASE("a broken image is named, or replaced under the policy") {
   Drawn drawn;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
+#include "exp/base/printable.h"
 #include "exp/train/safetensors.h"
 #include "exp/train/tensor_file.h"
 #include "exp/train/weight_names.h"
@@ -69,13 +70,15 @@ void Show(const ShowOptions& options) {
   if (options.json) return PrintJson(*file, tensors);
   fmt::print("{}: {}, {} tensors, {} names\n", file->path(), file->format(), file->tensors().size(),
              train::NameStyleName(train::GuessStyle(*file)));
-  for (const auto& [key, value] : file->metadata()) fmt::print("  {} = {}\n", key, value);
+  for (const auto& [key, value] : file->metadata())
+    fmt::print("  {} = {}\n", Printable(key), Printable(value));
+  constexpr size_t kWidest = 100;
   size_t width = 4;
-  for (const TensorInfo* t : tensors) width = std::max(width, t->name.size());
+  for (const TensorInfo* t : tensors) width = std::max(width, std::min(t->name.size(), kWidest));
   int64_t elements = 0;
   size_t bytes = 0;
   for (const TensorInfo* t : tensors) {
-    fmt::print("{:<{}}  {:<4}  {}\n", t->name, width, train::ElementName(t->type),
+    fmt::print("{:<{}}  {:<4}  {}\n", Printable(t->name), width, train::ElementName(t->type),
                train::ShapeText(t->shape));
     elements += t->elements();
     bytes += t->bytes();

@@ -127,9 +127,13 @@ class Inference::Impl {
     if (categories.size() == count) return;
     categories.clear();
     try {
-      if (model->task() == models::Task::kDetection)
+      if (model->task() == models::Task::kDetection) {
         categories = data::OpenDataset(config, o.part, data::Policy::kIgnore).categories;
-    } catch (const Error&) {  // the annotations needn't be here
+      } else {
+        for (const std::string& name : data::OpenImageList(config, o.part).classes)
+          categories.push_back({static_cast<int64_t>(categories.size()) + 1, name});
+      }
+    } catch (const Error&) {  // the data needn't be here
     }
     if (categories.size() == count) return;
     categories.clear();

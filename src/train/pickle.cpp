@@ -12,13 +12,14 @@
 namespace xp::train::pickle {
 namespace {
 
-constexpr size_t kMaxValues = 5'000'000;
+constexpr size_t kMaxValues = 2'000'000;
 
 class Machine {
  public:
   Machine(std::string_view bytes, const std::string& where) : bytes_(bytes), where_(where) {}
 
   Document Run() {
+    if (!bytes_.empty() && bytes_[0] != '\x80') throw Bad("it isn't of protocol 2, 3, 4 or 5");
     while (true) {
       at_ = next_;
       auto op = static_cast<unsigned char>(Take(1)[0]);

@@ -18,12 +18,15 @@ using pickle::Document;
 using pickle::Kind;
 using pickle::Value;
 
+constexpr uint64_t kMostShared = 16;
+
 // Where a tensor lies in its storage, in elements.
 struct Layout {
   std::string storage;
   int64_t offset = 0;
   std::vector<int64_t> strides;
   bool contiguous = true;
+  int64_t end = 0;  // behind the last one that it shows
 };
 
 // torch's storage classes, and torch.storage.UntypedStorage's dtypes in _rebuild_tensor_v3.
@@ -67,8 +70,12 @@ class StateDict {
   void ReadTensors(const Value& dict, std::vector<TensorInfo>* infos,
                    std::map<std::string, Layout>* layouts) const {
     for (const auto& [key, item] : dict.entries) {
+      if (doc_[key].kind != Kind::kString) continue;
       const Value* tensor = AsTensor(doc_[item]);
-      if (tensor == nullptr || doc_[key].kind != Kind::kString) continue;
+      if (tensor == nullptr) {
+        RefuseOtherTensor(doc_[key].text, doc_[item]);
+        continue;
+      }
       TensorInfo info;
       info.name = doc_[key].text;
       Layout layout = ReadLayout(*tensor, &info);
@@ -103,23 +110,43 @@ class StateDict {
                        [](unsigned char c) { return c >= 0x20 && c < 0x7F; });
   }
 
-  // The call that rebuilds a tensor; a Parameter wraps one.
+  // The arguments of the call that rebuilds a tensor, also where a Parameter or a type of its own
+  // (`_rebuild_from_type_v2`: a tensor with attributes) is wrapped around it; null for anything
+  // else.
   const Value* AsTensor(const Value& value) const {
+    const Value* call = &value;
     std::string_view function = doc_.Function(value);
     if (function == "torch._utils._rebuild_parameter" ||
         function == "torch._utils._rebuild_parameter_with_state") {
       const Value& arguments = doc_[value.items[1]];
       if (arguments.kind != Kind::kList || arguments.items.empty()) return nullptr;
-      const Value& inner = doc_[arguments.items[0]];
-      std::string_view made_by = doc_.Function(inner);
-      return made_by == "torch._utils._rebuild_tensor_v2" ||
-                     made_by == "torch._utils._rebuild_tensor"
-                 ? &inner
-                 : nullptr;
+      call = &doc_[arguments.items[0]];
+      function = doc_.Function(*call);
     }
-    bool tensor =
-        function == "torch._utils._rebuild_tensor_v2" || function == "torch._utils._rebuild_tensor";
-    return tensor ? &value : nullptr;
+    if (function == "torch._tensor._rebuild_from_type_v2") {
+      // (function, type, its arguments, attributes)
+      const Value& arguments = doc_[call->items[1]];
+      if (arguments.kind != Kind::kList || arguments.items.size() < 3) return nullptr;
+      bool dense = IsRebuild(doc_[arguments.items[0]].text) &&
+                   doc_[arguments.items[0]].kind == Kind::kGlobal;
+      return dense ? &doc_[arguments.items[2]] : nullptr;
+    }
+    return IsRebuild(function) ? &doc_[call->items[1]] : nullptr;
+  }
+
+  static bool IsRebuild(std::string_view function) {
+    return function == "torch._utils._rebuild_tensor_v2" ||
+           function == "torch._utils._rebuild_tensor";
+  }
+
+  // A tensor of a kind that is not read must not be passed over as if it weren't there.
+  void RefuseOtherTensor(const std::string& name, const Value& value) const {
+    std::string_view function = doc_.Function(value);
+    if (!function.starts_with("torch._utils._rebuild_") &&
+        !function.starts_with("torch._tensor._rebuild_"))
+      return;
+    throw Bad(name, fmt::format("is made by `{}`", function),
+              "a dense tensor of floats, integers or bools that is not quantised");
   }
 
   bool HasTensors(const Value& dict) const {
@@ -138,15 +165,20 @@ class StateDict {
     return values;
   }
 
-  // _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks)
-  Layout ReadLayout(const Value& call, TensorInfo* info) const {
-    const Value& arguments = doc_[call.items[1]];
+  // _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks[,
+  // metadata])
+  Layout ReadLayout(const Value& arguments, TensorInfo* info) const {
     if (arguments.kind != Kind::kList || arguments.items.size() < 4)
       throw Bad(info->name, "is not described");
     const Value& storage = doc_[arguments.items[0]];
     const Value& offset = doc_[arguments.items[1]];
     if (storage.kind != Kind::kPersistent || offset.kind != Kind::kInt || offset.integer < 0) {
       throw Bad(info->name, "has no storage");
+    }
+    // The metadata says that the stored numbers are to be negated or conjugated.
+    if (arguments.items.size() > 6 && !doc_[arguments.items[6]].entries.empty()) {
+      throw Bad(info->name, "is a view with its sign or conjugation still to be applied",
+                "a tensor after .resolve_neg() and .resolve_conj()");
     }
     Layout layout;
     layout.offset = offset.integer;
@@ -195,6 +227,7 @@ class StateDict {
       overflow |= __builtin_add_overflow(last, reach, &last);
     }
     if (empty && !overflow) return;
+    layout->end = overflow ? 0 : last + 1;
     if (overflow || last >= storage_length) {
       throw Bad(info.name, fmt::format("{} leaves its storage of {} elements",
                                        ShapeText(info.shape), storage_length));
@@ -217,6 +250,7 @@ class PthFile : public TensorFile {
     format_ = storage_->format();
     StateDict state(storage_->document(), path_);
     state.ReadTensors(state.Locate(), &tensors_, &layouts_);
+    CheckStorages();
     state.ReadMetadata(&metadata_);
     std::sort(tensors_.begin(), tensors_.end(),
               [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
@@ -234,6 +268,31 @@ class PthFile : public TensorFile {
   }
 
  private:
+  // The pickle says how long storages are; what counts is what the file holds. Tied weights share a
+  // storage, but a small file whose tensors all show the same one would be far larger written out.
+  void CheckStorages() const {
+    uint64_t bytes = 0;
+    for (const TensorInfo& tensor : tensors_) {
+      const Layout& layout = layouts_.at(tensor.name);
+      bytes += tensor.bytes();
+      if (layout.end == 0) continue;
+      const uint64_t held = storage_->Size(layout.storage) / ElementSize(tensor.type);
+      if (static_cast<uint64_t>(layout.end) <= held) continue;
+      throw UsageError(
+          {.what = fmt::format("{} needs {} elements of storage {}, which has {}",
+                               ShapeText(tensor.shape), layout.end, layout.storage, held),
+           .where = fmt::format("{}: tensor `{}`", path_, tensor.name),
+           .next = "the file is damaged; fetch or write it again"});
+    }
+    const uint64_t file = std::filesystem::file_size(path_);
+    if (bytes / kMostShared <= file) return;
+    throw UsageError({.what = fmt::format("its {} tensors share storages: written out they have {} "
+                                          "bytes, {} times the file",
+                                          tensors_.size(), bytes, bytes / file),
+                      .where = path_,
+                      .expected = "tensors of their own, but for tied weights"});
+  }
+
   // A view that isn't contiguous: reads the part of the storage that it spans.
   std::vector<std::byte> Gather(const TensorInfo& info, const Layout& layout, size_t size) const {
     int64_t span = 1;

@@ -43,20 +43,27 @@ class LegacyStorage : public PthStorage {
     PlaceStorages(keys, bytes, at);
   }
 
+  uint64_t Size(const std::string& key) const override { return PlaceOf(key).bytes; }
+
   std::vector<std::byte> Read(const std::string& key, uint64_t offset, size_t count) override {
-    auto place = places_.find(key);
-    if (place == places_.end()) throw Bad(fmt::format("has no storage {}", key));
-    if (offset > place->second.bytes || count > place->second.bytes - offset) {
-      throw Bad(fmt::format("storage {} has {} bytes, {} are needed", key, place->second.bytes,
-                            offset + count));
+    const Place& place = PlaceOf(key);
+    if (offset > place.bytes || count > place.bytes - offset) {
+      throw Bad(
+          fmt::format("storage {} has {} bytes, {} are needed", key, place.bytes, offset + count));
     }
-    return file_.ReadAt(place->second.begin + offset, count);
+    return file_.ReadAt(place.begin + offset, count);
   }
 
  private:
   struct Place {
     uint64_t begin = 0, bytes = 0;
   };
+
+  const Place& PlaceOf(const std::string& key) const {
+    auto place = places_.find(key);
+    if (place == places_.end()) throw Bad(fmt::format("has no storage {}", key));
+    return place->second;
+  }
 
   Error Bad(const std::string& what) const {
     return UsageError({.what = what,
@@ -77,40 +84,52 @@ class LegacyStorage : public PthStorage {
     if (little != nullptr && little->integer == 0) throw Bad("was written on a big-endian machine");
   }
 
-  // Element sizes are known from where the object uses each storage.
-  std::map<std::string, uint64_t> ElementSizes() const {
+  // The storages' types are known from where the object uses them. 0: of a type that is not read.
+  struct Use {
+    std::string type;
+    uint64_t element_size = 0;
+  };
+  std::map<std::string, Use> Uses() const {
     static const std::map<std::string_view, uint64_t> kSizes = {
         {"DoubleStorage", 8}, {"LongStorage", 8},     {"FloatStorage", 4}, {"IntStorage", 4},
         {"HalfStorage", 2},   {"BFloat16Storage", 2}, {"ShortStorage", 2}, {"CharStorage", 1},
         {"ByteStorage", 1},   {"BoolStorage", 1}};
-    std::map<std::string, uint64_t> sizes;
+    std::map<std::string, Use> uses;
     for (const Value& value : document_.values) {
       if (value.kind != Kind::kPersistent) continue;
       const Value& id = document_[value.items[0]];
       if (id.kind != Kind::kList || id.items.size() < 5) continue;
       std::string_view type = document_[id.items[1]].text;
       auto size = kSizes.find(type.substr(type.rfind('.') + 1));
-      if (size != kSizes.end()) sizes[document_[id.items[2]].text] = size->second;
+      uses[document_[id.items[2]].text] = {std::string(type),
+                                           size == kSizes.end() ? 0 : size->second};
     }
-    return sizes;
+    return uses;
   }
 
   void PlaceStorages(const Document& keys, std::string_view bytes, size_t at) {
-    std::map<std::string, uint64_t> sizes = ElementSizes();
+    std::map<std::string, Use> uses = Uses();
     for (pickle::Ref ref : keys[keys.root].items) {
       const std::string& key = keys[ref].text;
-      auto size = sizes.find(key);
-      if (size == sizes.end())
-        throw Bad(fmt::format("storage {} is of a type that is not read", key));
+      auto use = uses.find(key);
+      if (use == uses.end()) throw Bad(fmt::format("storage {} is used nowhere", key));
+      const uint64_t size = use->second.element_size;
+      if (size == 0) {
+        throw UsageError(
+            {.what = fmt::format("has a storage of the type `{}`", use->second.type),
+             .where = file_.path(),
+             .expected = "floats, integers or bools that are not quantised",
+             .next = "write the file again with torch.save(model.state_dict(), path)"});
+      }
       if (bytes.size() - at < 8) throw Bad("ends early");
       uint64_t count = 0;
       std::copy_n(bytes.data() + at, 8, reinterpret_cast<char*>(&count));
       at += 8;
-      if (count > (bytes.size() - at) / size->second) {
+      if (count > (bytes.size() - at) / size) {
         throw Bad(fmt::format("storage {} has {} elements, but the file ends early", key, count));
       }
-      places_[key] = {at, count * size->second};
-      at += count * size->second;
+      places_[key] = {at, count * size};
+      at += count * size;
     }
   }
 

@@ -18,7 +18,9 @@ class PthStorage {
   virtual ~PthStorage() = default;
   const pickle::Document& document() const { return document_; }
   const std::string& format() const { return format_; }
-  // Bytes of the storage of that key. Throws UsageError where it has fewer.
+  // How many bytes the storage of that key has. Throws UsageError where there is none.
+  virtual uint64_t Size(const std::string& key) const = 0;
+  // `count` of them. Throws UsageError where it has fewer.
   virtual std::vector<std::byte> Read(const std::string& key, uint64_t offset, size_t count) = 0;
 
  protected:

@@ -40,6 +40,8 @@ class ZipStorage : public PthStorage {
                               path_ + ": data.pkl");
   }
 
+  uint64_t Size(const std::string& key) const override { return Find("data/" + key).size; }
+
   std::vector<std::byte> Read(const std::string& key, uint64_t offset, size_t count) override {
     if (key != cached_key_ || cached_.empty()) {
       cached_ = ReadEntry("data/" + key);
@@ -91,7 +93,7 @@ class ZipStorage : public PthStorage {
   }
 
   // Stored entries are no larger than the file, so that no hostile archive can fill the memory.
-  std::vector<std::byte> ReadEntry(const std::string& name) const {
+  zip_stat_t Find(const std::string& name) const {
     zip_stat_t status;
     zip_stat_init(&status);
     if (zip_stat(archive_.get(), (root_ + name).c_str(), 0, &status) != 0 ||
@@ -106,6 +108,11 @@ class ZipStorage : public PthStorage {
     }
     if (status.size > file_size_)
       throw Bad(fmt::format("entry {}{} is larger than the file", root_, name));
+    return status;
+  }
+
+  std::vector<std::byte> ReadEntry(const std::string& name) const {
+    const zip_stat_t status = Find(name);
     std::unique_ptr<zip_file_t, CloseEntry> entry(zip_fopen_index(archive_.get(), status.index, 0));
     if (entry == nullptr)
       throw Bad(fmt::format("entry {}{}: {}", root_, name, zip_strerror(archive_.get())));
@@ -117,8 +124,10 @@ class ZipStorage : public PthStorage {
             fmt::format("entry {}{} is damaged: {}", root_, name, zip_file_strerror(entry.get())));
       done += static_cast<size_t>(n);
     }
-    char beyond = 0;  // libzip checks the CRC when the end is reached
-    if (zip_fread(entry.get(), &beyond, 1) != 0)
+    // libzip checks the CRC when the end is reached; set_crc32_options(False) of
+    // torch.serialization leaves 0 in its place.
+    char beyond = 0;
+    if (status.crc != 0 && zip_fread(entry.get(), &beyond, 1) != 0)
       throw Bad(fmt::format("entry {}{} is damaged", root_, name));
     return bytes;
   }

@@ -13,7 +13,8 @@
 namespace xp::train {
 
 RandomAccess::RandomAccess(const std::filesystem::path& path)
-    : path_(path.string()), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(path.string()),
+      fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a pipe isn't waited for
   if (fd_ < 0) {
     throw UsageError(
         {.what = fmt::format("can't be opened: {}", std::strerror(errno)), .where = path_});
@@ -21,7 +22,9 @@ RandomAccess::RandomAccess(const std::filesystem::path& path)
   struct stat status {};
   if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd_);
-    throw UsageError({.what = "is not a file", .where = path_, .expected = "a file with weights"});
+    throw UsageError({.what = S_ISDIR(status.st_mode) ? "is a folder" : "is not a regular file",
+                      .where = path_,
+                      .expected = "a file with weights"});
   }
   size_ = static_cast<uint64_t>(status.st_size);
 }

@@ -52,15 +52,6 @@ RowChange DeltaChange(const HeadLayout& from, const HeadLayout& to, int64_t rows
   return change;
 }
 
-std::string SharedPrefix(const TensorFile& file) {
-  for (const char* prefix : {"module.", "model.", "_orig_mod."}) {
-    bool all = !file.tensors().empty();
-    for (const TensorInfo& tensor : file.tensors()) all &= tensor.name.starts_with(prefix);
-    if (all) return prefix;
-  }
-  return "";
-}
-
 // torchvision's SSD keeps VGG16's layers up to conv4_3 as `features` and the rest, from the fourth
 // pool (number 23) on, as the first block of `extra` (models/detection/ssd.py,
 // SSDFeatureExtractorVGG).
@@ -80,7 +71,7 @@ class RenamedFile : public TensorFile {
     path_ = file_->path();
     format_ = file_->format();
     metadata_ = file_->metadata();
-    const std::string prefix = SharedPrefix(*file_);
+    const std::string prefix = WrapperPrefix(*file_);
     const NameStyle from = options.from ? *options.from : GuessStyle(*file_);
     std::map<std::string, const TensorInfo*> ours;
     for (const TensorInfo& tensor : file_->tensors()) {

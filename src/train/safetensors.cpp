@@ -1,11 +1,13 @@
 #include "exp/train/safetensors.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <unordered_set>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
@@ -29,21 +31,55 @@ Error Malformed(const std::string& path, const std::string& place, std::string w
        .next = "the file is damaged or no safetensors file; fetch or write it again"});
 }
 
-// Parses, and refuses a name given twice (which JSON libraries silently drop).
-json ParseHeader(const std::string& path, const std::string& text) {
-  std::vector<std::set<std::string>> keys;
-  std::string twice;
-  auto watch = [&](int, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      twice = value.get<std::string>();
-    }
+// Looks for what a JSON library takes without a word: a name given twice, of which it drops one,
+// and nesting without end, which would fill the memory.
+class HeaderCheck : public nlohmann::json_sax<json> {
+ public:
+  std::string problem;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return Enter(); }
+  bool start_array(size_t) override { return Enter(); }
+  bool end_object() override { return Leave(); }
+  bool end_array() override { return Leave(); }
+  bool key(string_t& name) override {
+    if (keys_.back().insert(name).second) return true;
+    problem = fmt::format("`{}` is given twice", name);
+    return false;
+  }
+  // Bad syntax: the parser that follows says where.
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  bool Enter() {
+    constexpr size_t kDeepest = 8;  // the format has three
+    keys_.emplace_back();
+    if (keys_.size() <= kDeepest) return true;
+    problem = "is nested deeper than the format has it";
+    return false;
+  }
+  bool Leave() {
+    keys_.pop_back();
     return true;
-  };
+  }
+
+  std::vector<std::unordered_set<std::string>> keys_;
+};
+
+json ParseHeader(const std::string& path, const std::string& text) {
+  HeaderCheck check;
+  json::sax_parse(text, &check);
+  if (!check.problem.empty()) throw Malformed(path, "header", check.problem);
   try {
-    json header = json::parse(text, watch);
-    if (!twice.empty()) throw Malformed(path, "header", fmt::format("`{}` is given twice", twice));
+    json header = json::parse(text);
     if (!header.is_object()) throw Malformed(path, "header", "is not an object", "{...}");
     return header;
   } catch (const json::parse_error& e) {
@@ -225,16 +261,20 @@ std::vector<const TensorInfo*> Infos(const std::vector<const TensorView*>& order
 
 std::string HeaderText(const std::vector<const TensorInfo*>& order,
                        const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  auto quoted = [](const json& value) {
+    return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  };
+  std::string text = "{";
+  if (!metadata.empty()) text += fmt::format("\"{}\":{}", kMetadataKey, quoted(metadata));
   uint64_t at = 0;
   for (const TensorInfo* info : order) {
     uint64_t end = at + info->bytes();
-    header[info->name] = {
-        {"dtype", ElementName(info->type)}, {"shape", info->shape}, {"data_offsets", {at, end}}};
+    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                        text.size() > 1 ? "," : "", quoted(info->name), ElementName(info->type),
+                        fmt::join(info->shape, ","), at, end);
     at = end;
   }
-  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  text += '}';
   text.append((8 - text.size() % 8) % 8, ' ');  // so that the tensors begin aligned
   return text;
 }

@@ -91,14 +91,33 @@ const char* NameStyleName(NameStyle style) {
   return "";
 }
 
+std::string WrapperPrefix(const TensorFile& file) {
+  std::string prefix;
+  for (bool found = !file.tensors().empty(); found;) {
+    found = false;
+    for (const char* wrapper : {"module.", "model.", "_orig_mod."}) {
+      const std::string longer = prefix + wrapper;
+      if (!std::all_of(file.tensors().begin(), file.tensors().end(),
+                       [&](const TensorInfo& t) { return t.name.starts_with(longer); }))
+        continue;
+      prefix = longer;
+      found = true;
+      break;
+    }
+  }
+  return prefix;
+}
+
 NameStyle GuessStyle(const TensorFile& file) {
+  const size_t wrapped = WrapperPrefix(file).size();
   for (const TensorInfo& tensor : file.tensors()) {
+    const std::string_view name = std::string_view(tensor.name).substr(wrapped);
     for (const char* prefix :
          {"neck.", "rpn_head.", "roi_head.", "bbox_head.", "backbone.conv1.", "backbone.layer"}) {
-      if (tensor.name.starts_with(prefix)) return NameStyle::kMmdetection;
+      if (name.starts_with(prefix)) return NameStyle::kMmdetection;
     }
-    if (tensor.name.starts_with("layer0.") || tensor.name.starts_with("last_linear.") ||
-        tensor.name.find(".se_module.") != std::string::npos) {
+    if (name.starts_with("layer0.") || name.starts_with("last_linear.") ||
+        name.find(".se_module.") != std::string_view::npos) {
       return NameStyle::kTimm;
     }
   }

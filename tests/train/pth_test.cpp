@@ -29,6 +29,47 @@ std::string ProblemOf(const std::string& path) {
 
 pickle::Document ParsePickle(std::string_view bytes) { return pickle::Parse(bytes, "test"); }
 
+// ---- a file in the older format, which is easily written by hand
+std::string Text(const std::string& text) {
+  std::string out = "X0000" + text;
+  const auto size = static_cast<uint32_t>(text.size());
+  std::memcpy(out.data() + 1, &size, 4);
+  return out;
+}
+std::string Int(int64_t value) {
+  std::string out("\x8a\x08", 2);
+  out.resize(10);
+  std::memcpy(out.data() + 2, &value, 8);
+  return out;
+}
+std::string Call(const std::string& module, const std::string& name, const std::string& arguments) {
+  return "c" + module + "\n" + name + "\n(" + arguments + "tR";
+}
+std::string Storage(int64_t elements, const std::string& type = "FloatStorage") {
+  return "(" + Text("storage") + "ctorch\n" + type + "\n" + Text("0") + Text("cpu") +
+         Int(elements) + "NtQ";
+}
+std::string TensorArguments(int64_t size, int64_t stride, const std::string& more = "",
+                            int64_t elements = 4) {
+  return Storage(elements) + Int(0) + "(" + Int(size) + "t(" + Int(stride) + "t\x89" + "N" + more;
+}
+std::string Tensor(int64_t size, int64_t stride, const std::string& more = "",
+                   int64_t elements = 4) {
+  return Call("torch._utils", "_rebuild_tensor_v2", TensorArguments(size, stride, more, elements));
+}
+// A dict of `entries` (names and values) with one storage of the floats 1, 2, 3, 4.
+std::string LegacyFile(const std::string& entries) {
+  const std::string begin = "\x80\x02", end = ".";
+  std::string file = begin + "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19" + end;
+  file += begin + "M\xe9\x03" + end + begin + "}" + end;
+  file += begin + "}(" + entries + "u" + end + begin + "]" + Text("0") + "a" + end;
+  const int64_t count = 4;
+  const float values[] = {1, 2, 3, 4};
+  file.append(reinterpret_cast<const char*>(&count), 8);
+  file.append(reinterpret_cast<const char*>(values), sizeof(values));
+  return file;
+}
+
 // Opens and reads everything; what is wrong must be an Error, nothing else.
 void ReadAll(const std::filesystem::path& path) {
   try {
@@ -118,34 +159,17 @@ TEST_CASE("damage at any byte is an error or harmless, never a crash") {
 
 TEST_CASE("pickles that contradict themselves are refused with the byte") {
   CHECK(ParsePickle("\x80\x02N.").values.size() == 1);
-  for (const char* bad : {"",
-                          "\x80\x02",
-                          "\x80\x02.",
-                          "N",
-                          "t.",
-                          "(.",
-                          "(0.",
-                          "\x86.",
-                          "N\x86.",
-                          "h\x07.",
-                          "q\x01.",
-                          "Nu.",
-                          "(NNu.",
-                          "}(NNNu.",
-                          "}Na.",
-                          "NN\x93.",
-                          "X\xff\xff\xff\xff.",
-                          "\x80\x09N.",
-                          "cos\nsystem",
-                          "R.",
-                          "\xffN.",
-                          "(N1N1.",
-                          "e.",
-                          "b.",
-                          "Q."}) {
+  CHECK_THROWS_WITH(ParsePickle(""), ContainsSubstring("byte"));
+  for (const char* bad : {"",           ".",           "N",       "t.",
+                          "(.",         "(0.",         "\x86.",   "N\x86.",
+                          "h\x07.",     "q\x01.",      "Nu.",     "(NNu.",
+                          "}(NNNu.",    "}Na.",        "NN\x93.", "X\xff\xff\xff\xff.",
+                          "\x80\x09N.", "cos\nsystem", "R.",      "\xffN.",
+                          "(N1N1.",     "e.",          "b.",      "Q."}) {
     INFO(bad);
-    CHECK_THROWS_WITH(ParsePickle(bad), ContainsSubstring("byte"));
+    CHECK_THROWS_WITH(ParsePickle(std::string("\x80\x02") + bad), ContainsSubstring("byte"));
   }
+  CHECK_THROWS_WITH(ParsePickle("(lp0\n."), ContainsSubstring("protocol 2, 3, 4 or 5"));
   // Deep nesting and a list that holds itself.
   std::string deep = "\x80\x02" + std::string(200000, ']');
   for (int i = 0; i < 199999; ++i) deep += "a";
@@ -165,4 +189,50 @@ TEST_CASE("pickles that contradict themselves are refused with the byte") {
   CHECK(value(2) == 0);
   CHECK(value(3) == -2);
   CHECK(value(4) == 513);
+}
+
+TEST_CASE("a tensor with attributes of its own is read, one of another kind is never passed over") {
+  TempFolder folder;
+  auto open = [&](const std::string& entries) {
+    WriteFileAtomic(folder / "x.pth", LegacyFile(entries));
+    return OpenPth(folder / "x.pth");
+  };
+  const std::string plain = Text("plain") + Tensor(4, 1);
+  CHECK(open(plain)->ReadFloats("plain") == std::vector<float>{1, 2, 3, 4});
+  // Tensor.__reduce_ex__ of a tensor with attributes: (function, type, its arguments, attributes).
+  std::string wrapped =
+      Call("torch._tensor", "_rebuild_from_type_v2",
+           "ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n(" + TensorArguments(2, 2) + "t}");
+  CHECK(open(Text("a") + wrapped)->ReadFloats("a") == std::vector<float>{1, 3});
+  CHECK(open(Text("a") + Call("torch._utils", "_rebuild_parameter", wrapped + "\x88}"))
+            ->ReadFloats("a") == std::vector<float>{1, 3});
+
+  auto refused = [&](const std::string& entries, const std::string& text) {
+    CHECK_THROWS_WITH(open(plain + entries), ContainsSubstring(text));
+  };
+  for (const char* other : {"_rebuild_sparse_tensor", "_rebuild_qtensor", "_rebuild_tensor_v3"})
+    refused(Text("a") + Call("torch._utils", other, TensorArguments(2, 2)), other);
+  // A view whose sign is still to be turned: its stored numbers are others than torch's.
+  refused(Text("a") + Tensor(2, 1, "}" + Text("neg") + "\x88s"), "sign or conjugation");
+  CHECK(open(Text("a") + Tensor(2, 1, "}"))->ReadFloats("a") == std::vector<float>{1, 2});
+  refused(Text("a") + Call("torch._utils", "_rebuild_tensor_v2",
+                           Storage(4, "ComplexFloatStorage") + Int(0) + "(" + Int(2) + "t(" +
+                               Int(1) + "tN" + "N"),
+          "ComplexFloatStorage");
+}
+
+TEST_CASE("a pickle that promises more than its file has is refused when it is opened") {
+  TempFolder folder;
+  WriteFileAtomic(folder / "x.pth",
+                  LegacyFile(Text("a") + Tensor(int64_t{1} << 40, 1, "", int64_t{1} << 41)));
+  CHECK_THROWS_WITH(OpenPth(folder / "x.pth"), ContainsSubstring("storage 0, which has 4"));
+  std::string entries;
+  for (int i = 0; i < 20000; ++i) entries += Text(std::to_string(i)) + "h\x01";
+  // Every name is the same tensor, over a storage as large as the rest of the file.
+  std::string big = LegacyFile(Text("a") + Tensor(100000, 1, "", 100000) + "q\x01" + entries);
+  const int64_t count = 100000;
+  std::memcpy(big.data() + big.size() - 24, &count, 8);
+  big.resize(big.size() - 16 + 400000);
+  WriteFileAtomic(folder / "x.pth", big);
+  CHECK_THROWS_WITH(OpenPth(folder / "x.pth"), ContainsSubstring("share storages"));
 }

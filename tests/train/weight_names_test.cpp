@@ -143,6 +143,15 @@ TEST_CASE("a classifier becomes a backbone") {
         std::vector<std::string>{"backbone.extra.0.1.weight", "backbone.features.21.weight"});
 }
 
+TEST_CASE("what wrappers put before every name doesn't hide whose names they are") {
+  TempFolder folder;
+  auto file = Rename(Make(folder, {{"module._orig_mod.neck.lateral_convs.0.conv.bias", {1}, {}},
+                                   {"module._orig_mod.backbone.bn1.bias", {1}, {}}}),
+                     {});
+  CHECK(Names(*file) ==
+        std::vector<std::string>{"backbone.body.bn1.bias", "backbone.fpn.inner_blocks.0.0.bias"});
+}
+
 TEST_CASE("two names that would become one are refused") {
   TempFolder folder;
   CHECK_THROWS_WITH(Rename(Make(folder, {{"rpn.head.conv.weight", {1}, {}},

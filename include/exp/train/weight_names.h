@@ -26,7 +26,12 @@ enum class NameStyle {
 };
 const char* NameStyleName(NameStyle style);  // "torchvision", "mmdetection", "timm"
 
-// By the names alone.
+// What wrappers (DataParallel, Lightning, torch.compile) put before every name: "module.",
+// "model.",
+// "_orig_mod." or several of them; "" where not all names have it.
+std::string WrapperPrefix(const TensorFile& file);
+
+// By the names alone, without that prefix.
 NameStyle GuessStyle(const TensorFile& file);
 
 // A name of that style as ours; nullopt where we have no such weight.
@@ -49,7 +54,7 @@ struct RenameOptions {
 };
 
 // The file with other names, and with its box head's rows moved to where `background` wants them.
-// Prefixes that all names share ("module.", "model.") go. Names that the other style doesn't have
+// WrapperPrefix goes. Names that the other style doesn't have
 // are left out. An exp checkpoint's metadata `exp.background` ("first", "last") says how its rows
 // lie. Throws UsageError where two names become one.
 std::unique_ptr<TensorFile> Rename(std::unique_ptr<TensorFile> file, const RenameOptions& options);

@@ -10,6 +10,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/printable.h"
 #include "exp/data/draw.h"
 #include "exp/data/image_io.h"
 #include "exp/data/jpeg.h"
@@ -41,29 +42,60 @@ bool IsImage(const fs::path& path) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png" || ending == ".webp";
 }
 
-// Files as given, and the images directly in folders, sorted.
+void AddFolder(const std::string& folder, std::vector<fs::path>* files) {
+  constexpr auto kOptions = fs::directory_options::skip_permission_denied;
+  std::vector<fs::path> inside;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, kOptions, error), end;
+  for (; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (IsImage(entry->path()) && fs::is_regular_file(entry->path(), ignored))
+      inside.push_back(fs::absolute(entry->path()));
+  }
+  if (inside.empty()) {
+    throw UsageError({.what = error ? "can't be listed: " + error.message() : "no image is in it",
+                      .where = folder,
+                      .expected = "files ending in .jpg, .jpeg, .png or .webp"});
+  }
+  std::sort(inside.begin(), inside.end());
+  files->insert(files->end(), inside.begin(), inside.end());
+}
+
+// Files as given, and the images in folders and in the folders inside, sorted.
 std::vector<fs::path> Files(const std::vector<std::string>& arguments) {
   std::vector<fs::path> files;
   for (const std::string& argument : arguments) {
     std::error_code error;
-    if (!fs::is_directory(argument, error)) {
+    if (fs::is_directory(argument, error)) {
+      AddFolder(argument, &files);
+    } else {
       files.push_back(fs::absolute(argument));
-      continue;
     }
-    std::vector<fs::path> inside;
-    for (const auto& entry : fs::directory_iterator(argument, error)) {
-      if (entry.is_regular_file(error) && IsImage(entry.path()))
-        inside.push_back(fs::absolute(entry.path()));
-    }
-    std::sort(inside.begin(), inside.end());
-    if (inside.empty()) {
-      throw UsageError({.what = "no image is in it",
-                        .where = argument,
-                        .expected = "files ending in .jpg, .jpeg, .png or .webp"});
-    }
-    files.insert(files.end(), inside.begin(), inside.end());
   }
   return files;
+}
+
+// Leaves out what can't be decoded, each with a warning: one broken file of a folder shall not keep
+// the others from being looked at.
+std::vector<fs::path> Decodable(const std::vector<fs::path>& files) {
+  std::vector<fs::path> good;
+  std::string first;
+  for (const fs::path& file : files) {
+    try {
+      data::ReadImage(file.string());
+      good.push_back(file);
+    } catch (const Error& e) {
+      if (files.size() == 1) throw;
+      if (first.empty()) first = e.text().what;
+      fmt::print(stderr, "warning: {}: {}; it is left out\n", Printable(file.string()),
+                 Printable(e.text().what));
+    }
+  }
+  if (good.empty()) {
+    throw UsageError({.what = fmt::format("none of the {} images can be read; of the first: {}",
+                                          files.size(), first)});
+  }
+  return good;
 }
 
 // Images with the ids 1, 2, ... in the order given.
@@ -96,6 +128,12 @@ std::vector<std::string> OutputNames(const std::vector<fs::path>& files) {
     names.push_back(name + ".jpg");
   }
   return names;
+}
+
+// Names of files needn't be UTF-8; in JSON what isn't becomes U+FFFD.
+void WriteJson(const fs::path& path, const nlohmann::json& content) {
+  using nlohmann::json;
+  WriteFileAtomic(path, content.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 void Draw(const fs::path& file, const fs::path& out, const train::Detections& found, int64_t id,
@@ -137,12 +175,11 @@ void Detect(train::Inference& model, const Options& o, const std::vector<fs::pat
     for (size_t k = 0; k < found.size(); ++k)
       shown += found.image_ids[k] == id && found.scores[k] >= o.min_score ? 1 : 0;
     if (!o.no_draw) Draw(files[i], out / names[i], found, id, model.categories(), o.min_score);
-    fmt::print("{}: {} boxes with a score of {:g} or more{}\n", files[i].string(), shown,
-               o.min_score, o.no_draw ? "" : ", drawn in " + (out / names[i]).string());
+    fmt::print("{}: {} boxes with a score of {:g} or more{}\n", Printable(files[i].string()), shown,
+               o.min_score, o.no_draw ? "" : ", drawn in " + Printable((out / names[i]).string()));
   }
   WriteFileAtomic(out / "results.json", CocoResultsJson(found));
-  WriteFileAtomic(out / "images.json",
-                  nlohmann::json({{"images", images}, {"categories", categories}}).dump(1) + "\n");
+  WriteJson(out / "images.json", {{"images", images}, {"categories", categories}});
   fmt::print("wrote {} boxes of all scores to {}, what their ids mean to {}\n", found.size(),
              (out / "results.json").string(), (out / "images.json").string());
 }
@@ -157,16 +194,17 @@ void Classify(train::Inference& model, const std::vector<fs::path>& files, const
   for (const train::ClassScores& s : model.Classify(list)) {
     auto best =
         static_cast<size_t>(std::max_element(s.scores.begin(), s.scores.end()) - s.scores.begin());
-    fmt::print("{}: {} ({:.3f})\n", s.file, list->classes[best], s.scores[best]);
+    fmt::print("{}: {} ({:.3f})\n", Printable(s.file), list->classes[best], s.scores[best]);
     nlohmann::json scores;
     for (size_t k = 0; k < s.scores.size(); ++k) scores[list->classes[k]] = s.scores[k];
     results.push_back({{"file_name", s.file}, {"class", list->classes[best]}, {"scores", scores}});
   }
-  WriteFileAtomic(out / "results.json", results.dump(1) + "\n");
+  WriteJson(out / "results.json", results);
 }
 
-void Run(Options& o) {
-  std::vector<fs::path> files = Files(o.images);
+void Run(Options& o, Context& context) {
+  const std::vector<fs::path> named = Files(o.images);
+  const std::vector<fs::path> files = Decodable(named);
   ModelSource source = FindModel(o.model);
   fs::path out = fs::absolute(o.out);
   EnterFolder(source.folder);
@@ -176,15 +214,18 @@ void Run(Options& o) {
   fs::create_directories(out);
   model.task() == models::Task::kDetection ? Detect(model, o, files, out)
                                            : Classify(model, files, out);
+  if (files.size() < named.size()) context.exit_code = static_cast<int>(ErrorKind::kJob);
 }
 
 }  // namespace
 
-void AddPredictCommand(Command app, Context&) {
+void AddPredictCommand(Command app, Context& context) {
   auto o = std::make_shared<Options>();
   Command command = app.AddCommand("predict", "show a model images and draw what it finds");
   command.AddOption("target", o->model.target, "RUN, or a .safetensors or .pth file").Required();
-  command.AddOption("images", o->images, "image files, or folders of them").Required();
+  command
+      .AddOption("images", o->images, "image files, or folders with some (also in folders inside)")
+      .Required();
   command.AddOption("--out", o->out, "folder for drawn images and results.json (COCO's format)")
       .Required();
   command.AddOption("--min-score", o->min_score, "of the boxes that are drawn").ShowDefault();
@@ -198,7 +239,7 @@ void AddPredictCommand(Command app, Context&) {
   command.Footer(
       "Example: exp predict @ image.jpg more_images/ --out predicted\n"
       "         exp predict epoch_12.safetensors image.jpg --config my.yaml --out predicted");
-  command.Callback([o] { Run(*o); });
+  command.Callback([o, &context] { Run(*o, context); });
 }
 
 }  // namespace xp::cli

@@ -90,9 +90,21 @@ python 'import json
 rows = json.load(open("predicted/results.json")); ids = json.load(open("predicted/images.json"))
 assert all(set(r) == {"image_id", "category_id", "bbox", "score"} for r in rows), rows
 assert [c["name"] for c in ids["categories"]] == ["circle", "square", "triangle"], ids'
-out=$("$exp" predict cells data/cells/val --out classes --device cpu 2>&1) && fail "a folder of folders: $out"
-out=$("$exp" predict cells data/cells/val/circle --out classes --device cpu) || fail "classify: $out"
+out=$("$exp" predict cells data/cells/val --out classes --device cpu) || fail "classify: $out"
 has "$out" "circle"
+[ "$(grep -c file_name classes/results.json)" = "$(find data/cells/val -name '*.jpg' | wc -l)" ] || fail "folders inside a folder"
+# Files of any kind: what can't be read is named and left out, and the exit code says so.
+mkdir -p odd/inside empty
+cp data/shapes/images/val_000001.jpg odd/inside/$'caf\xe9 \x1b[31m.jpg'
+cp data/shapes/images/val_000002.jpg odd/
+head -c 900 odd/val_000002.jpg >odd/cut.jpg
+ln -s nowhere odd/link.png; mkfifo odd/pipe.jpg; : >odd/empty.webp; echo text >odd/notes.txt
+expect 1 "cut.jpg: can't be decoded as a JPEG: the file is truncated; it is left out" \
+  "$exp" predict first odd --out odd_out --device cpu
+has "$(cat out)" 'x1b[31m.jpg: '; has "$(cat out)" "empty.webp: the file is empty"; hasnt "$(cat out)" $'\x1b'
+python 'import json; images = json.load(open("odd_out/images.json"))["images"]; assert len(images) == 2, images'
+refused 2 "no image is in it" "$exp" predict first empty --out odd_out --device cpu
+refused 2 "is not a regular file" "$exp" predict first odd/pipe.jpg --out odd_out --device cpu
 
 # Resuming: the same bits in three ways; a changed config must be confirmed and is another run.
 hashes() { "$exp" show "$1" --json | python3 -c 'import json,sys

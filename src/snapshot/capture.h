@@ -9,6 +9,7 @@
 
 #include "exp/snapshot/code.h"
 #include "src/snapshot/git.h"
+#include "src/snapshot/path_text.h"
 
 namespace xp::snapshot {
 
@@ -76,11 +77,5 @@ class Capture {
   nlohmann::json omitted_ = nlohmann::json::array();
   int64_t omitted_count_ = 0, omitted_bytes_ = 0, total_bytes_ = 0;
 };
-
-// Text for JSON: valid UTF-8 stays; otherwise invalid bytes are written as \xNN, and a backslash
-// twice.
-std::string PathText(const std::string& bytes);
-// The bytes that are written so.
-std::string PathBytes(const std::string& text);
 
 }  // namespace xp::snapshot

@@ -227,6 +227,33 @@ Finding CpuGroup(const System& system, const Groups& groups) {
   return f;
 }
 
+// Threads count as processes do.
+Finding Processes(const System& system, const Groups& groups) {
+  Finding f{.id = "cpu.processes", .group = "health"};
+  std::vector<std::string> folders =
+      groups.v2 ? groups.memory : std::vector<std::string>{"/sys/fs/cgroup/pids"};
+  std::optional<double> least, limit_of_it;
+  for (const std::string& folder : folders) {
+    auto limit = Number(system.Text(folder + "/pids.max").value_or(""));  // "max" is no number
+    if (!limit) continue;
+    auto used = Number(system.Text(folder + "/pids.current").value_or("")).value_or(0);
+    auto left = static_cast<double>(*limit - used);
+    if (!least || left < *least) least = left, limit_of_it = static_cast<double>(*limit);
+  }
+  if (!least) {
+    f.found = "no limit of threads (cgroup)";
+    return f;
+  }
+  f.found = fmt::format("{:.0f} of {:.0f} threads are left (cgroup)", *least, *limit_of_it);
+  f.needed = "256";
+  f.numbers = {{"left", *least}, {"limit", *limit_of_it}};
+  if (*least >= 256) return f;
+  f.level = *least < 64 ? Level::kError : Level::kWarning;
+  f.why = "each worker and each CPU of a computation is a thread: they can't be started";
+  f.fix = "raise the container's --pids-limit (or TasksMax= of the service)";
+  return f;
+}
+
 std::map<std::string, double> Meminfo(const System& system) {
   std::map<std::string, double> out;
   for (const std::string& line : Lines(system.Text("/proc/meminfo").value_or(""))) {
@@ -304,7 +331,9 @@ Finding MemoryGroup(const System& system, const Groups& groups, double total) {
 }  // namespace
 
 Findings CheckCpu(const Subject& s) {
-  return {Governor(s.system), Turbo(s.system), CpuGroup(s.system, FindGroups(s.system))};
+  Groups groups = FindGroups(s.system);
+  return {Governor(s.system), Turbo(s.system), CpuGroup(s.system, groups),
+          Processes(s.system, groups)};
 }
 
 Findings CheckMemory(const Subject& s) {

@@ -9,24 +9,54 @@
 namespace xp::doctor {
 namespace {
 
+// The soft limit that a line of /proc/self/limits tells, as it is written ("unlimited", "1024");
+// empty where it tells none.
+std::string SoftLimit(const System& system, const std::string& name) {
+  for (const std::string& line : Lines(system.Text("/proc/self/limits").value_or(""))) {
+    if (!line.starts_with(name)) continue;
+    std::vector<std::string> words = Words(line.substr(name.size()));
+    return words.empty() ? "" : words[0];
+  }
+  return "";
+}
+
 Finding Files(const System& system) {
   Finding f{.id = "files", .group = "health", .level = Level::kAbsent};
-  f.found = "the limit of open files can't be read";
-  for (const std::string& line : Lines(system.Text("/proc/self/limits").value_or(""))) {
-    if (!line.starts_with("Max open files")) continue;
-    std::vector<std::string> words = Words(line.substr(14));
-    if (words.empty()) break;
-    auto soft = Number(words[0]);  // "unlimited" is no number
-    f.level = Level::kOk;
-    f.found = fmt::format("{} open files", words[0]);
-    f.needed = "1024 or more";
-    if (soft) f.numbers = {{"soft", static_cast<double>(*soft)}};
-    if (!soft || *soft >= 1024) return f;
-    f.level = *soft < 256 ? Level::kError : Level::kWarning;
-    f.why = "loaders of many workers open many files, and fail with \"too many open files\"";
-    f.fix = "ulimit -n 65536, or LimitNOFILE= of the service";
+  std::string limit = SoftLimit(system, "Max open files");
+  if (limit.empty()) {
+    f.found = "the limit of open files can't be read";
     return f;
   }
+  auto soft = Number(limit);  // "unlimited" is no number
+  f.level = Level::kOk;
+  f.found = fmt::format("{} open files", limit);
+  f.needed = "1024 or more";
+  if (soft) f.numbers = {{"soft", static_cast<double>(*soft)}};
+  if (!soft || *soft >= 1024) return f;
+  f.level = *soft < 256 ? Level::kError : Level::kWarning;
+  f.why = "loaders of many workers open many files, and fail with \"too many open files\"";
+  f.fix = "ulimit -n 65536, or LimitNOFILE= of the service";
+  return f;
+}
+
+Finding AddressSpace(const System& system) {
+  Finding f{.id = "address_space", .group = "health", .level = Level::kAbsent};
+  std::string limit = SoftLimit(system, "Max address space");
+  if (limit.empty()) {
+    f.found = "the limit of the address space can't be read";
+    return f;
+  }
+  auto bytes = Number(limit);
+  f.level = Level::kOk;
+  f.found = bytes ? Gib(static_cast<double>(*bytes)) + " of address space" : "no limit";
+  f.needed = "no limit";
+  if (!bytes) return f;
+  f.numbers = {{"soft_bytes", static_cast<double>(*bytes)}};
+  f.level = *bytes < (int64_t{16} << 30) ? Level::kError : Level::kWarning;
+  f.why =
+      "CUDA reserves addresses for all memory of the host and the cards at once, and each thread "
+      "some more: both fail with \"out of memory\" while memory is free";
+  f.fix = "ulimit -v unlimited, or take RLIMIT_AS out of limits.conf, the service or the batch job";
   return f;
 }
 
@@ -105,7 +135,9 @@ Finding Cache(const System& system) {
 
 }  // namespace
 
-Findings CheckLimits(const Subject& s) { return {Files(s.system), SharedMemory(s.system)}; }
+Findings CheckLimits(const Subject& s) {
+  return {Files(s.system), AddressSpace(s.system), SharedMemory(s.system)};
+}
 
 Findings CheckDisk(const Subject& s) {
   constexpr double kMib = 1u << 20, kGib = 1u << 30;

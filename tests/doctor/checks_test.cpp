@@ -451,6 +451,31 @@ TEST_CASE("CPUs that a process may run on") {
   CHECK(Says(f.found, "3 CPUs are seen, 2.0 may be used"));
 }
 
+TEST_CASE("limits of threads and of the address space") {
+  FakeSystem s = HealthyMachine();
+  auto threads = [&] { return Get(CheckCpu(s.Of(TestBuild())), "cpu.processes"); };
+  s.files["/sys/fs/cgroup/user.slice/pids.max"] = "max\n";
+  CHECK(threads().level == Level::kOk);
+  s.files["/sys/fs/cgroup/user.slice/pids.max"] = "300\n";
+  s.files["/sys/fs/cgroup/user.slice/pids.current"] = "100\n";
+  CHECK(threads().level == Level::kWarning);
+  CHECK(threads().found == "200 of 300 threads are left (cgroup)");
+  s.files["/sys/fs/cgroup/pids.max"] = "120\n";  // the folder above leaves less
+  s.files["/sys/fs/cgroup/pids.current"] = "100\n";
+  CHECK(threads().level == Level::kError);
+  CHECK(Says(threads().fix, "--pids-limit"));
+  auto space = [&] { return Get(CheckLimits(s.Of(TestBuild())), "address_space"); };
+  CHECK(space().level == Level::kOk);
+  s.files["/proc/self/limits"] =
+      "Max address space         68719476736          unlimited            bytes\n";
+  CHECK(space().level == Level::kWarning);
+  CHECK(Says(space().found, "64.0 GiB"));
+  s.files["/proc/self/limits"] =
+      "Max address space         4294967296           unlimited            bytes\n";
+  CHECK(space().level == Level::kError);
+  CHECK(Says(space().fix, "ulimit -v unlimited"));
+}
+
 TEST_CASE("little memory, swapped-out memory, pressure") {
   FakeSystem s = HealthyMachine();
   s.files["/proc/meminfo"] =

@@ -114,7 +114,8 @@ inline FakeSystem HealthyMachine() {
   s.files["/sys/fs/cgroup/user.slice/cpu.max"] = "max 100000\n";
   s.files["/proc/self/limits"] =
       "Limit                     Soft Limit           Hard Limit           Units     \n"
-      "Max open files            65536                65536                files     \n";
+      "Max open files            65536                65536                files     \n"
+      "Max address space         unlimited            unlimited            bytes     \n";
   s.spaces["/dev/shm"] = {32 * kGib, 32 * kGib, 0, 0, false};
   for (const char* path : {"/store", "/work", "/data"}) {
     s.spaces[path] = {1000 * kGib, 500 * kGib, 1000000, 900000, false};

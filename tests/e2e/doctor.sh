@@ -36,6 +36,7 @@ has "$("$exp" query 'SELECT count(*) AS n FROM doctor')" "3"
 
 # Limits of this very process show.
 (ulimit -n 200; code 1 "$exp" doctor --look --no-store; has "$(cat out)" "200 open files"; has "$(cat out)" "ulimit -n 65536")
+(ulimit -v 8000000; code 1 "$exp" doctor --look --no-store; has "$(cat out)" "ulimit -v unlimited")
 
 # The files of another machine.
 mkdir -p other/proc/self other/sys/devices/system/cpu/cpu0/cpufreq other/var/log

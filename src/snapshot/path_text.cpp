@@ -3,20 +3,13 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 
-using nlohmann::json;
+#include "exp/base/utf8.h"
 
 namespace xp::snapshot {
 
 std::string PathText(const std::string& bytes) {
-  // nlohmann's check is strict UTF-8; only names that fail it need the escapes.
-  json probe = bytes;
-  try {
-    static_cast<void>(probe.dump());
-    return bytes;
-  } catch (const json::exception&) {
-  }
+  if (IsValidUtf8(bytes)) return bytes;
   std::string out;
   for (unsigned char c : bytes) {
     if (c == '\\')

@@ -16,10 +16,11 @@ std::string Number(double value, int digits) {
 
 // A TB/s or TFLOP/s of any size.
 std::string Rate(double value) {
-  return value <= 0     ? ""
-         : value >= 10  ? fmt::format("{:.1f}", value)
-         : value >= 0.1 ? fmt::format("{:.3f}", value)
-                        : fmt::format("{:.2g}", value);
+  return value <= 0       ? ""
+         : value >= 10    ? fmt::format("{:.1f}", value)
+         : value >= 0.1   ? fmt::format("{:.3f}", value)
+         : value >= 0.001 ? fmt::format("{:.2g}", value)
+                          : "<0.001";
 }
 
 std::string Percent(double share) { return share > 0 ? fmt::format("{:.0f} %", 100 * share) : ""; }

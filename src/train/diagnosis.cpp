@@ -89,11 +89,15 @@ void LearningRate(const Incident& i, const Setup& setup, std::vector<Cause>* cau
     score += 15;
     why += ", from the first step on without warm-up";
   }
-  causes->push_back(
-      {std::min(score, 89), "learning rate", why,
-       "lower optimizer.lr; after a change of the batch size scale it in proportion (`exp check` "
-       "says to what); warm up (lr_config.warmup); or clip with "
-       "optimizer_config.grad_clip.max_norm"});
+  std::string advice = "lower optimizer.lr";
+  if (!setup.lr_misfit.empty()) {
+    score += 20;
+    why += ": " + setup.lr_misfit;
+    advice = fmt::format("scale it to the batch: --set optimizer.lr={:g}", setup.scaled_lr);
+  }
+  causes->push_back({std::min(score, 89), "learning rate", why,
+                     advice + "; warm up (lr_config.warmup); or clip with "
+                              "optimizer_config.grad_clip.max_norm"});
 }
 
 void BatchNorm(const Incident& i, const Setup& setup, std::vector<Cause>* causes) {

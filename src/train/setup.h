@@ -43,6 +43,10 @@ struct Setup {
   KeepPolicy keep;
   NonFinitePolicy non_finite;
   bool trains_batch_norm = false;
+  // Where optimizer.lr was set for another batch (auto_scale_lr.base_batch_size): what the rule
+  // gives for this one, and a line with all of its numbers. 0 and "" where it fits.
+  double scaled_lr = 0;
+  std::string lr_misfit;
   std::string categories;        // JSON [{"id", "name"}] in label order, for checkpoints
   bool background_last = false;  // among the box head's classes; checkpoints say so
   std::unique_ptr<graph::ParamBuffers> params;

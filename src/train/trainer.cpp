@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "exp/base/error.h"
+#include "exp/config/lr_check.h"
 #include "exp/config/reader.h"
 #include "exp/train/checkpoint.h"
 #include "src/train/checkpoint_io.h"
@@ -46,6 +47,12 @@ class Trainer {
         PrepareTraining(config_, options, [&](const std::string& code, const std::string& message) {
           observer_.OnWarning({code, message, -1});
         });
+    const config::LrCheck lr = config::CheckLr(resolved, 1);
+    // Under the policy `scale` the rate has been scaled already.
+    if (!lr.fits && lr.policy != config::LrPolicy::kScale) {
+      setup_->scaled_lr = lr.lr_scaled;
+      setup_->lr_misfit = lr.message;
+    }
     if (!options.resume_checkpoint.empty()) Resume();
   }
 
@@ -317,9 +324,13 @@ class Trainer {
     e.lr = step_ > 0 ? setup_->schedule->LrAt(step_ - 1) * lr_scale_ : 0;
     if (EvaluationDue()) Evaluate(&e);
     std::tie(e.weights_hash, e.optimizer_hash) = hashes.get();
-    if (Stopping() && e.metrics.empty() && setup_->evaluator && setup_->eval_interval > 0) {
-      // Interrupted while evaluating: the epoch's training is done and kept.
-      observer_.OnWarning({"eval.interrupted", "the evaluation was cut short by a signal", step_});
+    if (EvaluationDue() && Stopping() && e.metrics.empty()) {
+      // Resuming begins behind the epoch's last batch, with its evaluation.
+      observer_.OnWarning({"eval.interrupted",
+                           "the evaluation was cut short by a signal: resuming begins with it",
+                           step_});
+      SaveState(state, epoch_, batch_number_);
+      return Outcome::kStopped;
     }
     observer_.OnEpoch(e);
     metrics_ = e.metrics;

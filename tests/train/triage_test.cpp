@@ -1,5 +1,6 @@
 // The first number that isn't finite stops training with a report that names step, term and images
-// (mmdetection#1710, #4616, #1411), or is skipped, or rolled back; and the step can be run again.
+// (report 1: mmdetection#1710, #4616, #1411), or is skipped, or rolled back; and the step can be
+// run again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -73,6 +74,8 @@ TEST_CASE("a loss that isn't finite stops training with a report, and the step r
     CHECK_THAT(e.text().where, ContainsSubstring("image ids"));
     CHECK_THAT(e.text().next,
                ContainsSubstring("exp replay abc") && ContainsSubstring("learning rate"));
+    // Report 1: the rate that goes with the batch is offered (the quickstart's is for 4 images).
+    CHECK_THAT(e.text().next, ContainsSubstring("--set optimizer.lr=5e+17"));
   }
   CHECK_FALSE(diary.ended);
   CHECK_THAT(diary.report, ContainsSubstring("the same bits") &&

@@ -41,7 +41,7 @@ TokenMatch PuttyKey(std::string_view text, size_t at) {
   if (!Starts(text, at, kHead) || (at > 0 && text[at - 1] != '\n')) return {};
   size_t lines = 0, number = at + kHead.size();
   const char* after = std::from_chars(text.data() + number, text.data() + text.size(), lines).ptr;
-  size_t begin = text.find_first_not_of("\r", static_cast<size_t>(after - text.data()));
+  size_t begin = text.find_first_not_of('\r', static_cast<size_t>(after - text.data()));
   if (begin == std::string_view::npos || text[begin] != '\n') return {};
   size_t end = begin;
   for (size_t i = 0; i < std::min<size_t>(lines, 1000) && end != std::string_view::npos; ++i) {

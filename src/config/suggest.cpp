@@ -1,6 +1,7 @@
 #include "src/config/suggest.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace xp::config {
@@ -11,22 +12,26 @@ constexpr size_t kLongestName = 64;  // the distance is quadratic in it
 constexpr size_t kMostCandidates = 20'000;
 
 // Optimal string alignment distance, case counts as half an edit (so everything is doubled).
+// Neither is longer than kLongestName. Only the last three rows of the table are kept.
 size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = 2 * i;
-  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = 2 * j;
+  using Row = std::array<size_t, kLongestName + 1>;
+  std::array<Row, 3> rows;
+  for (size_t j = 0; j <= b.size(); ++j) rows[0][j] = 2 * j;
   for (size_t i = 1; i <= a.size(); ++i) {
+    Row& row = rows[i % 3];
+    const Row& above = rows[(i + 2) % 3];
+    const Row& two_above = rows[(i + 1) % 3];
+    row[0] = 2 * i;
     for (size_t j = 1; j <= b.size(); ++j) {
       size_t cost = a[i - 1] == b[j - 1]                               ? 0
                     : std::tolower(a[i - 1]) == std::tolower(b[j - 1]) ? 1
                                                                        : 2;
-      d[i][j] = std::min({d[i - 1][j] + 2, d[i][j - 1] + 2, d[i - 1][j - 1] + cost});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 2);
-      }
+      row[j] = std::min({above[j] + 2, row[j - 1] + 2, above[j - 1] + cost});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], two_above[j - 2] + 2);
     }
   }
-  return d[a.size()][b.size()];
+  return rows[a.size() % 3][b.size()];
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ class Lexer {
 
   std::vector<Token> Run() {
     if (text_.substr(0, 3) == "\xef\xbb\xbf") at_ = 3;
+    tokens_.reserve(text_.size() / 3);  // about what configs have
     bool line_start = !start_.expression;
     while (true) {
       if (line_start && !Indentation()) break;

@@ -68,12 +68,13 @@ TEST_CASE("stacked diamonds are resolved once a file, not once a way") {
   folder.Write("m40.py", "k = 1\n");
   for (int i = 39; i >= 0; --i) {
     std::string next = std::to_string(i + 1);
-    std::string bases = "_base_: [a" + next + ".yaml, b" + next + ".yaml]\n";
+    std::string bases = "_base_: [a";
+    bases.append(next).append(".yaml, b").append(next).append(".yaml]\n");
     folder.Write("a" + std::to_string(i) + ".yaml", bases);
     folder.Write("b" + std::to_string(i) + ".yaml", bases);
-    folder.Write("m" + std::to_string(i) + ".py",
-                 "from mmengine.config import read_base\nwith read_base():\n    from .m" + next +
-                     " import *\n    from .m" + next + " import k\n");
+    std::string twice = "from mmengine.config import read_base\nwith read_base():\n    from .m";
+    twice.append(next).append(" import *\n    from .m").append(next).append(" import k\n");
+    folder.Write("m" + std::to_string(i) + ".py", twice);
   }
   CHECK(CanonicalJson(Load(folder / "a0.yaml").root) == R"({"k":1})");
   CHECK_THAT(Loading(folder / "m0.py"), ContainsSubstring("2,000 times"));
@@ -137,6 +138,7 @@ TEST_CASE("much of everything takes time in proportion") {
   for (int i = 0; i < 100'000; ++i) line += "{{_base_.k}}, ";
   CHECK(Loading(folder.Write("marks.json", line + "1]}")).empty());  // one line of 1.4 MB
   std::vector<std::string> set;
+  set.reserve(50'000);
   for (int i = 0; i < 50'000; ++i) set.push_back("k=" + std::to_string(i));
   CHECK(Message([&] { LoadText("k: -1\n", "t.yaml", set); }).empty());
   std::string keys;

@@ -128,6 +128,8 @@ void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& ph
                       .next = "`exp run` of a detector reports its img/s an epoch"});
   }
   row->device = trial.device();
+  row->c.precision = trial.precision();
+  row->reason = trial.precision_note();
   row->bytes = trial.bytes();
   int images = std::max(c.batch, part.images_an_epoch / c.batch * c.batch);
   data::ClassLoader loader(photos.List(images, 1000), LoaderOptions(c, part));

@@ -36,6 +36,8 @@ void Measure(const Case& c, Row* row) {
   Stopwatch watch;
   Trial trial(c);
   row->device = trial.device();
+  row->c.precision = trial.precision();
+  row->reason = trial.precision_note();
   row->bytes = trial.bytes();
   trial.Run(1);
   row->setup_seconds = watch.Seconds();
@@ -98,18 +100,13 @@ void CompareWithSpeeds(const DeviceSpeeds& speeds, Row* row) {
 }
 
 DeviceSpeeds SpeedsFor(const Case& c) {
-  graph::DType compute = graph::DType::kF32;
   Case captured = c;
   captured.captured = true;
-  std::unique_ptr<graph::Backend> backend = OpenBackend(captured, &compute);
-  return MeasureSpeeds(*backend, compute);
+  train::OpenedDevice device = OpenBackend(captured);
+  return MeasureSpeeds(*device.backend, device.compute);
 }
 
-uint64_t LeastBytes(const Case& c, const graph::StepPasses& passes) {
-  // The CPU computes bf16 and fp16 in fp32, as the trainer does (docs/cpu.md).
-  graph::DType compute = graph::DType::kF32;
-  if (c.device != "cpu" && c.precision == "bf16") compute = graph::DType::kBF16;
-  if (c.device != "cpu" && c.precision == "fp16") compute = graph::DType::kF16;
+uint64_t LeastBytes(const Case& c, graph::DType compute, const graph::StepPasses& passes) {
   train::OptimizerOptions optimizer;
   return PlannedBytes(*BuildTrialGraph(c, compute, optimizer).graph, optimizer, passes);
 }
@@ -122,14 +119,15 @@ int LargestBatch(const Case& given, int limit) {
   uint64_t free_bytes = 0;
   graph::StepPasses passes;
   {
-    std::unique_ptr<graph::Backend> backend = OpenBackend(c, &compute);
-    free_bytes = static_cast<uint64_t>(kShare * static_cast<double>(backend->Memory().free_bytes));
-    passes = backend->step_passes();
-    if (!backend->is_cuda()) c.device = "cpu";
+    train::OpenedDevice device = OpenBackend(c);
+    compute = device.compute;
+    free_bytes =
+        static_cast<uint64_t>(kShare * static_cast<double>(device.backend->Memory().free_bytes));
+    passes = device.backend->step_passes();
   }
   auto fits = [&](int batch) {
     c.batch = batch;
-    return LeastBytes(c, passes) <= free_bytes;
+    return LeastBytes(c, compute, passes) <= free_bytes;
   };
   int low = 0, high = 1;
   while (high <= limit && fits(high)) low = high, high *= 2;

@@ -11,7 +11,6 @@
 #include "exp/graph/passes.h"
 #include "exp/models/zoo.h"
 #include "src/bench/uncaptured.h"
-#include "src/train/device.h"
 
 namespace xp::bench {
 namespace {
@@ -136,12 +135,11 @@ Work WorkOf(const Graph& g) {
   return work;
 }
 
-std::unique_ptr<graph::Backend> OpenBackend(const Case& c, DType* compute) {
+train::OpenedDevice OpenBackend(const Case& c) {
   train::OpenedDevice device =
       train::OpenDevice({c.device, c.precision, c.threads, c.deterministic});
-  *compute = device.compute;
-  if (c.captured) return std::move(device.backend);
-  return std::make_unique<UncapturedBackend>(std::move(device.backend));
+  if (!c.captured) device.backend = std::make_unique<UncapturedBackend>(std::move(device.backend));
+  return device;
 }
 
 void RequireMemory(graph::Backend& backend, uint64_t bytes) {
@@ -154,8 +152,11 @@ void RequireMemory(graph::Backend& backend, uint64_t bytes) {
 }
 
 Trial::Trial(const Case& c) {
-  DType compute = DType::kF32;
-  backend_ = OpenBackend(c, &compute);
+  train::OpenedDevice device = OpenBackend(c);
+  const DType compute = device.compute;
+  backend_ = std::move(device.backend);
+  precision_ = device.precision;
+  precision_note_ = device.precision_note;
   TrialGraph t = BuildTrialGraph(c, compute, optimizer_);
   // Before kernels are made: searching plans for what can't fit would take minutes.
   RequireMemory(*backend_, PlannedBytes(*t.graph, optimizer_, backend_->step_passes()));

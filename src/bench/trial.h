@@ -10,6 +10,7 @@
 #include "exp/graph/program.h"
 #include "exp/models/model.h"
 #include "exp/train/update.h"
+#include "src/train/device.h"
 
 namespace xp::bench {
 
@@ -33,7 +34,7 @@ struct Work {
 };
 Work WorkOf(const graph::Graph& g);
 
-std::unique_ptr<graph::Backend> OpenBackend(const Case& c, graph::DType* compute);
+train::OpenedDevice OpenBackend(const Case& c);
 // Without kernels: whether the free memory holds the plan. Throws JobError "mem lim ..." if not.
 void RequireMemory(graph::Backend& backend, uint64_t bytes);
 
@@ -49,6 +50,9 @@ class Trial {
   uint64_t bytes() const { return params_->TotalBytes() + program_->bytes(); }
   const std::string& device() const { return backend_->description(); }
   bool is_cuda() const { return backend_->is_cuda(); }
+  // What is computed, and why that isn't what the case asks for (else empty).
+  const std::string& precision() const { return precision_; }
+  const std::string& precision_note() const { return precision_note_; }
   const models::BatchShape& shape() const { return shape_; }
   const models::Model& model() const { return *model_; }
   // FLOP of the model as it is written, bytes of the operations that run.
@@ -63,6 +67,7 @@ class Trial {
   std::unique_ptr<models::Model> model_;
   models::BatchShape shape_;
   double flop_ = 0;
+  std::string precision_, precision_note_;
   std::unique_ptr<graph::Backend> backend_;
   std::unique_ptr<graph::ParamBuffers> params_;
   std::unique_ptr<graph::Program> program_;

@@ -85,6 +85,7 @@ void Run(Options& o, const std::vector<std::string>& argv) {
   o.inference.averages = !o.last_weights;
   o.inference.tta = ReadTta(o.tta);
   train::Inference model(source.config, o.inference);
+  if (!model.precision_note().empty()) fmt::print(stderr, "warning: {}\n", model.precision_note());
   CheckMetric(o.metric, model.task());
   if (!out.empty()) fs::create_directories(out);
   if (!o.json) {

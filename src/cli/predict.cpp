@@ -211,6 +211,7 @@ void Run(Options& o, Context& context) {
   o.inference.weights = source.weights;
   o.inference.tta = ReadTta(o.tta);
   train::Inference model(source.config, o.inference);
+  if (!model.precision_note().empty()) fmt::print(stderr, "warning: {}\n", model.precision_note());
   fs::create_directories(out);
   model.task() == models::Task::kDetection ? Detect(model, o, files, out)
                                            : Classify(model, files, out);

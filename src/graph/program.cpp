@@ -17,14 +17,15 @@ std::vector<std::unique_ptr<Kernel>> CreateKernels(Backend& backend, const Graph
   return kernels;
 }
 
-// As the backend wants it. Where it rewrites steps, values may also change place: true.
+// As the backend wants it. True where values may also change place: kernels of the CPU read and
+// write in blocks and take no result in an input's place.
 bool Rewrite(const Backend& backend, Graph* g) {
   if (!g->fusible()) return false;
   const StepPasses passes = backend.step_passes();
   RunStepPasses(*g, passes);
   if (StepPassesText(passes) == "none") return false;
   DelayWideOps(*g);
-  return true;
+  return backend.is_cuda();
 }
 
 std::vector<size_t> Workspaces(const std::vector<std::unique_ptr<Kernel>>& kernels) {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "exp/base/error.h"
+#include "exp/graph/cpu.h"
 
 namespace xp::train {
 namespace {
@@ -37,6 +38,28 @@ std::string PlanCacheFolder() {
   return "";
 }
 
+// The CPU computes in fp32 and, where the processor can, in bf16.
+void ChooseCpuPrecision(const std::string& asked, OpenedDevice* opened) {
+  using graph::CpuBf16;
+  const CpuBf16 bf16 = graph::CpuBf16Support();
+  if (asked == "bf16" && bf16 != CpuBf16::kNone) {
+    opened->compute = DType::kBF16;
+    opened->precision = asked;
+    if (bf16 == CpuBf16::kEmulated) {
+      opened->precision_note =
+          "precision bf16 is emulated on this processor, which has no AVX512_BF16: slower than "
+          "fp32";
+    }
+    return;
+  }
+  if (asked == "fp32") return;
+  opened->precision_note =
+      "precision " + asked + ": fp32 is computed instead, because " +
+      (asked == "bf16" ? "bf16 on a CPU needs AVX-512, which this processor doesn't have or "
+                         "ONEDNN_MAX_CPU_ISA takes away"
+                       : "the CPU backend has no " + asked + ", only fp32 and bf16");
+}
+
 }  // namespace
 
 OpenedDevice OpenDevice(const DeviceRequest& r) {
@@ -44,8 +67,8 @@ OpenedDevice OpenDevice(const DeviceRequest& r) {
   bool half = r.precision == "bf16" || r.precision == "fp16";
   int index = 0;
   if (!WantsCuda(r.device, &index)) {
-    opened.backend = graph::CreateCpuBackend(r.threads);
-    opened.precision_lowered = half;
+    opened.backend = graph::CreateCpuBackend(r.threads, r.plans);
+    ChooseCpuPrecision(r.precision, &opened);
     return opened;
   }
   graph::CudaOptions cuda;
@@ -55,6 +78,7 @@ OpenedDevice OpenDevice(const DeviceRequest& r) {
   cuda.plan_cache = PlanCacheFolder();
   cuda.plans = r.plans;
   opened.backend = graph::CreateCudaBackend(cuda);
+  opened.precision = r.precision;
   if (half) opened.compute = r.precision == "bf16" ? DType::kBF16 : DType::kF16;
   return opened;
 }

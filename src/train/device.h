@@ -14,13 +14,15 @@ struct DeviceRequest {
   std::string precision = "fp32";  // fp32 | tf32 | bf16 | fp16
   int threads = 0;
   bool deterministic = true;
-  std::vector<std::string> plans;  // CudaOptions::plans
+  std::vector<std::string> plans;  // Backend::PlanNotes() of an earlier run
 };
 
 struct OpenedDevice {
   std::unique_ptr<graph::Backend> backend;
   graph::DType compute = graph::DType::kF32;
-  bool precision_lowered = false;  // the CPU computes in fp32 what was asked for in bf16 or fp16
+  std::string precision = "fp32";  // what is computed
+  // Why that isn't what was asked for, or why it is slow here; empty: nothing to say.
+  std::string precision_note;
 };
 
 // Throws UsageError for a device that isn't there.

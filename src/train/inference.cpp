@@ -56,6 +56,7 @@ class Inference::Impl {
                     {}});
     backend = std::move(opened.backend);
     compute = opened.compute;
+    precision_note = opened.precision_note;
     Load();
   }
 
@@ -90,6 +91,7 @@ class Inference::Impl {
   std::unique_ptr<models::Model> model;
   std::unique_ptr<graph::Backend> backend;
   graph::DType compute = graph::DType::kF32;
+  std::string precision_note;
   std::unique_ptr<graph::ParamBuffers> params;
   std::vector<data::Category> categories;
 
@@ -148,6 +150,8 @@ Inference::~Inference() = default;
 
 models::Task Inference::task() const { return impl_->model->task(); }
 int Inference::num_classes() const { return impl_->model->num_classes(); }
+const std::string& Inference::precision_note() const { return impl_->precision_note; }
+
 std::string Inference::device() const {
   return impl_->backend->name() + " (" + impl_->backend->description() + ")";
 }

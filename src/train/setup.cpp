@@ -33,10 +33,7 @@ void ChooseDevice(const Reader& config, const TrainOptions& options, const Warn&
   s.backend = std::move(device.backend);
   if (options.wrap_backend) s.backend = options.wrap_backend(std::move(s.backend));
   s.compute = device.compute;
-  if (device.precision_lowered) {
-    warn("precision.cpu",
-         "precision " + precision + " needs a GPU: the CPU backend computes in fp32");
-  }
+  if (!device.precision_note.empty()) warn("precision.cpu", device.precision_note);
 }
 
 // The key of the head's number of classes.

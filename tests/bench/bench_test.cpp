@@ -104,16 +104,16 @@ TEST_CASE("a case that can't run is a row with its reason") {
 
 TEST_CASE("memory grows with the batch, and the largest batch is the last that fits") {
   Case c = Small(4);
-  uint64_t four = LeastBytes(c);
+  uint64_t four = LeastBytes(c, graph::DType::kF32);
   c.batch = 8;
-  CHECK(LeastBytes(c) > four);
+  CHECK(LeastBytes(c, graph::DType::kF32) > four);
   CHECK(LargestBatch(c, 8) == 8);  // the limit
   c.height = c.width = 1024;
   int largest = LargestBatch(c, 1 << 16);
   CHECK(largest > 0);
   CHECK(largest < 1 << 16);
   Row measured = MeasureSteps(Small(2));
-  CHECK(LeastBytes(Small(2)) <= measured.bytes);
+  CHECK(LeastBytes(Small(2), graph::DType::kF32) <= measured.bytes);
 }
 
 TEST_CASE("a matrix file is the product of its lists") {

@@ -131,6 +131,20 @@ has "$("$exp" show @)" "continues"
 [ "$(hashes @ | wc -l)" = 1 ] || fail "one more epoch was to be run"
 "$exp" reproduce @ >/dev/null || fail "a continued run is reproduced from its checkpoint"
 
+# bf16 on the CPU trains and repeats, and isn't fp32; what isn't computed as asked is said, and recorded.
+out=$("${run[@]}" tiny.yaml --name narrow --set precision=bf16 2>&1) || fail "bf16: $out"
+"$exp" reproduce narrow >/dev/null || fail "a bf16 run repeats"
+if [[ $out == *"fp32 is computed instead"* ]]; then # no AVX-512
+  [ "$(hashes narrow)" = "$(hashes first)" ] || fail "fp32 in place of bf16 is not fp32"
+else
+  [ "$(hashes narrow)" != "$(hashes first)" ] || fail "bf16 has the bits of fp32"
+fi
+ONEDNN_MAX_CPU_ISA=AVX2 "${run[@]}" tiny.yaml --name older --set precision=bf16 >/dev/null || fail "bf16 on an older processor"
+has "$("$exp" show older)" "fp32 is computed instead"
+"${run[@]}" tiny.yaml --name half --set precision=fp16 >/dev/null || fail "fp16"
+has "$("$exp" show half)" "precision fp16: fp32 is computed instead"
+[ "$(hashes half)" = "$(hashes first)" ] || fail "fp32 in place of fp16 is not fp32"
+
 # A loss that blows up: reported with images and causes, and the step runs again to the same bits.
 refused 1 "image ids" "${run[@]}" tiny.yaml --name bad --set optimizer.lr=1e18
 has "$(cat out)" "gradients by layer"; has "$(cat out)" "learning rate"

@@ -44,7 +44,7 @@ struct OperationTime {
 struct Row {
   Case c;
   Status status = Status::kOk;
-  std::string reason;  // of mem lim and fail
+  std::string reason;  // of mem lim and fail, and of another precision than was asked for
   std::string device;  // "NVIDIA H200, driver 580.159.03, cuDNN 9.19.0"
 
   double images_per_second = 0;     // of the median repeat

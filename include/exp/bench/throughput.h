@@ -29,7 +29,7 @@ DeviceSpeeds SpeedsFor(const Case& c);
 
 // At least so many bytes does a step need on the device, from the plan alone; `passes`: the
 // device's rewrites of the step.
-uint64_t LeastBytes(const Case& c, const graph::StepPasses& passes = {});
+uint64_t LeastBytes(const Case& c, graph::DType compute, const graph::StepPasses& passes = {});
 // The largest batch whose plan, without workspaces, fits into 97 % of the free memory of the case's
 // device, at most `limit`, above 16 a multiple of 8; 0: none. The row of that batch decides.
 int LargestBatch(const Case& c, int limit);

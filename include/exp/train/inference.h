@@ -53,6 +53,8 @@ class Inference {
   models::Task task() const;
   int num_classes() const;
   std::string device() const;
+  // Why the config's precision isn't what is computed, or is slow here; empty: nothing to say.
+  const std::string& precision_note() const;
   // The names and COCO ids of the classes: what the checkpoint says, else the config's annotations,
   // else "class 1", ... with ids from 1.
   const std::vector<data::Category>& categories() const;

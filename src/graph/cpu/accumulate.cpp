@@ -11,8 +11,11 @@ namespace {
 
 class AccumulateKernel : public Kernel {
  public:
-  AccumulateKernel(const Context& context, const UpdateAttrs& attrs)
-      : threads_(context.threads), segments_(attrs.segments), chunks_(CutSegments(segments_)) {}
+  AccumulateKernel(const Context& context, DType compute, const UpdateAttrs& attrs)
+      : threads_(context.threads),
+        compute_(compute),
+        segments_(attrs.segments),
+        chunks_(CutSegments(segments_)) {}
 
   void Run(const KernelArgs& args) override {
     const bool first = *args.In<int32_t>(3) != 0;
@@ -22,15 +25,18 @@ class AccumulateKernel : public Kernel {
 #pragma omp parallel for num_threads(threads_) schedule(static)
     for (int64_t c = 0; c < count; ++c) {
       const Chunk& chunk = chunks_[static_cast<size_t>(c)];
-      const float* grad = GradientOf(args, segments_[static_cast<size_t>(chunk.segment)],
-                                     /*use_accumulated=*/false);
-      for (int64_t i = chunk.begin; i < chunk.end; ++i)
-        sum[i] = first ? weight * grad[i] : sum[i] + weight * grad[i];
+      float wide[kChunkElements];
+      const float* grad = GradientOf(args, segments_[static_cast<size_t>(chunk.segment)], chunk,
+                                     compute_, wide, /*use_accumulated=*/false);
+      float* to = sum + chunk.begin;
+      for (int64_t i = 0; i < chunk.end - chunk.begin; ++i)
+        to[i] = first ? weight * grad[i] : to[i] + weight * grad[i];
     }
   }
 
  private:
   int threads_;
+  DType compute_;
   std::vector<Segment> segments_;
   std::vector<Chunk> chunks_;
 };
@@ -80,8 +86,8 @@ class UpdateLossScaleKernel : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeAccumulate(const Context& context, const Graph&, const Op& op) {
-  return std::make_unique<AccumulateKernel>(context, std::get<UpdateAttrs>(op.attrs));
+std::unique_ptr<Kernel> MakeAccumulate(const Context& context, const Graph& g, const Op& op) {
+  return std::make_unique<AccumulateKernel>(context, g.compute(), std::get<UpdateAttrs>(op.attrs));
 }
 std::unique_ptr<Kernel> MakeEma(const Context& context, const Graph& g, const Op& op) {
   return std::make_unique<EmaKernel>(context, g.tensor(op.outputs[0]).elements());

@@ -27,13 +27,14 @@ class Affine : public Kernel {
  public:
   Affine(const Context& context, const Graph& g, const Op& op)
       : threads_(context.threads),
+        type_(InputOf(g, op, 0).dtype),
         split_(SplitRows(AsRows(InputOf(g, op, 0)))),
         attrs_(std::get<NormAttrs>(op.attrs)),
         residual_(HasInput(op, 5)),
         mask_(HasOutput(op, 1)) {}
 
   size_t WorkspaceBytes() const override {
-    return static_cast<size_t>(split_.channels) * sizeof(float);
+    return static_cast<size_t>(split_.channels + NormApplyFloats(threads_, split_)) * sizeof(float);
   }
 
   void Run(const KernelArgs& args) override {
@@ -42,19 +43,18 @@ class Affine : public Kernel {
       scale[c] = args.In<float>(1)[c] * InverseStd(args.In<float>(4)[c], attrs_.eps);
     }
     NormApply apply;
-    apply.x = args.In<float>(0);
-    apply.residual = residual_ ? args.In<float>(5) : nullptr;
-    apply.mean = args.In<float>(3);
-    apply.scale = scale;
-    apply.bias = args.In<float>(2);
+    apply.first = {{type_, args.in[0]}, args.In<float>(3), scale, args.In<float>(2)};
+    if (residual_) apply.residual = {type_, args.in[5]};
     apply.relu = attrs_.relu;
-    apply.y = args.Out<float>(0);
+    apply.y = {type_, args.out[0], split_.elements()};
+    apply.scratch = scale + split_.channels;
     apply.mask = mask_ ? args.Out<uint8_t>(1) : nullptr;
     RunNormApply(threads_, split_, apply);
   }
 
  private:
   int threads_;
+  DType type_;
   RowSplit split_;
   NormAttrs attrs_;
   bool residual_, mask_;
@@ -64,6 +64,7 @@ class AffineGrad : public Kernel {
  public:
   AffineGrad(const Context& context, const Graph& g, const Op& op)
       : threads_(context.threads),
+        type_(InputOf(g, op, 0).dtype),
         split_(SplitRows(AsRows(InputOf(g, op, 0)))),
         attrs_(std::get<NormAttrs>(op.attrs)),
         x_(HasInput(op, 1)),
@@ -74,7 +75,9 @@ class AffineGrad : public Kernel {
         dresidual_(HasOutput(op, 3)) {}
 
   size_t WorkspaceBytes() const override {
-    return static_cast<size_t>(GradSumFloats(threads_, split_) + 3 * split_.channels) *
+    const int64_t blocks = (kMaskedBlocks + 1) * threads_ * BlockFloats(split_.channels);
+    return static_cast<size_t>(std::max(GradSumFloats(threads_, split_), blocks) +
+                               3 * split_.channels) *
            sizeof(float);
   }
 
@@ -85,13 +88,14 @@ class AffineGrad : public Kernel {
     for (int64_t c = 0; c < channels; ++c) {
       scale[c] = args.In<float>(2)[c] * InverseStd(args.In<float>(4)[c], attrs_.eps);
     }
-    MaskedRows rows{args.In<float>(0), mask_ ? args.In<uint8_t>(5) : nullptr,
-                    dresidual_ ? args.Out<float>(3) : nullptr};
+    MaskedRows rows;
+    rows.dy[0] = {type_, args.in[0]};
+    rows.mask = mask_ ? args.In<uint8_t>(5) : nullptr;
+    if (dresidual_) rows.target = {type_, args.out[3], split_.elements()};
     if (dscale_ || dbias_) {
       NormGradSums sums;
       sums.rows = rows;
-      // Without x only the sum of dy is asked for; dy in its place keeps one code path.
-      sums.x = x_ ? args.In<float>(1) : args.In<float>(0);
+      if (x_) sums.x = {type_, args.in[1]};
       sums.mean = args.In<float>(3);
       sums.sum = sum;
       sums.product = product;
@@ -103,21 +107,27 @@ class AffineGrad : public Kernel {
         }
         if (dbias_) args.Out<float>(2)[c] = sum[c];
       }
-      if (dresidual_) rows = {args.Out<float>(3), nullptr, nullptr};
+      if (dresidual_) rows = {{InValues(type_, args.out[3])}, nullptr, {}};
     }
-    if (!dx_ && rows.target == nullptr) return;
+    if (!dx_ && !rows.target) return;
+    OutValues dx;
+    if (dx_) dx = {type_, args.out[0], split_.elements()};
+    const int64_t block_floats = BlockFloats(channels);
     ParallelFor(threads_, split_.chunks, [&](int64_t chunk) {
-      float* block = scratch + omp_get_thread_num() * BlockFloats(channels);
+      float* block = scratch + (kMaskedBlocks + 1) * omp_get_thread_num() * block_floats;
       ForMaskedBlocks(split_, chunk, rows, block, [&](int64_t begin, int64_t end, const float* g) {
-        if (dx_) {
-          ScaleRows(g, scale, end - begin, channels, args.Out<float>(0) + begin * channels);
-        }
+        if (!dx) return;
+        const int64_t at = begin * channels;
+        float* out = dx.Place(at, block + kMaskedBlocks * block_floats);
+        ScaleRows(g, scale, end - begin, channels, out);
+        dx.Put(at, (end - begin) * channels, out);
       });
     });
   }
 
  private:
   int threads_;
+  DType type_;
   RowSplit split_;
   NormAttrs attrs_;
   bool x_, mask_, dx_, dscale_, dbias_, dresidual_;

@@ -2,6 +2,7 @@
 #include "exp/graph/backend.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,20 +15,26 @@
 
 #include "exp/base/error.h"
 #include "exp/graph/memory_plan.h"
+#include "src/graph/cpu/onednn.h"
 #include "src/graph/cpu/registry.h"
 
 namespace xp::graph {
 namespace {
 
+constexpr size_t kHugePage = size_t{2} << 20;
+
 class HostBuffer : public Buffer {
  public:
   explicit HostBuffer(size_t bytes) : bytes_(bytes) {
-    size_t rounded = (bytes + kTensorAlignment) / kTensorAlignment * kTensorAlignment;
-    data_ = std::aligned_alloc(kTensorAlignment, rounded);
+    const size_t alignment = bytes < 2 * kHugePage ? kTensorAlignment : kHugePage;
+    const size_t rounded = (bytes + alignment) / alignment * alignment;
+    data_ = std::aligned_alloc(alignment, rounded);
     if (data_ == nullptr) {
       throw JobError({.what = fmt::format("mem lim: {} bytes of host memory can't be had", bytes),
                       .where = "cpu"});
     }
+    // Maps are hundreds of megabytes: in pages of 4 KiB their addresses don't fit the TLB.
+    if (alignment == kHugePage) ::madvise(data_, rounded, MADV_HUGEPAGE);
     std::memset(data_, 0, rounded);
   }
   ~HostBuffer() override { std::free(data_); }
@@ -85,9 +92,27 @@ uint64_t MeminfoBytes(const std::string& key) {
   return 0;
 }
 
+// In PlanNotes(), as the CUDA backend writes it: a reproduction rewrites its steps as the run did.
+const std::string kStepPassesNote = "step passes = ";
+
+// The passes that spare memory traffic here. The others trade it for arithmetic, or their kernels
+// are references.
+StepPasses CpuPasses(const std::vector<std::string>& plans) {
+  const StepPasses all{.sums = true, .pairs = true};
+  if (plans.empty()) return AllowedStepPasses(all);
+  StepPasses passes;
+  for (const std::string& note : plans) {
+    if (!note.starts_with(kStepPassesNote)) continue;
+    const StepPasses recorded = RecordedStepPasses(all, note.substr(kStepPassesNote.size()));
+    passes.sums = recorded.sums;
+    passes.pairs = recorded.pairs;
+  }
+  return passes;
+}
+
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(int threads) {
+  CpuBackend(int threads, const std::vector<std::string>& plans) : passes_(CpuPasses(plans)) {
     int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     context_.threads = threads > 0 ? threads : cores;
     description_ = fmt::format("cpu, {} threads", context_.threads);
@@ -95,6 +120,10 @@ class CpuBackend : public Backend {
   const std::string& name() const override { return name_; }
   const std::string& description() const override { return description_; }
   bool is_cuda() const override { return false; }
+  StepPasses step_passes() const override { return passes_; }
+  std::vector<std::string> PlanNotes() const override {
+    return {kStepPassesNote + StepPassesText(passes_)};
+  }
 
   std::unique_ptr<Kernel> CreateKernel(const Graph& g, const Op& op) override {
     return cpu::MakeKernel(context_, g, op);
@@ -138,14 +167,19 @@ class CpuBackend : public Backend {
 
  private:
   cpu::Context context_;
+  StepPasses passes_;
   std::string name_ = "cpu";
   std::string description_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> CreateCpuBackend(int threads) {
-  return std::make_unique<CpuBackend>(threads);
+CpuBf16 CpuBf16Support() { return cpu::Bf16Support(); }
+
+std::unique_ptr<Backend> CreateCpuBackend(int threads, const std::vector<std::string>& plans) {
+  return std::make_unique<CpuBackend>(threads, plans);
 }
+
+std::unique_ptr<Backend> CreateCpuBackend(int threads) { return CreateCpuBackend(threads, {}); }
 
 }  // namespace xp::graph

@@ -53,6 +53,7 @@ class BatchNorm : public Kernel {
  public:
   BatchNorm(const Context& context, const Graph& g, const Op& op)
       : threads_(context.threads),
+        type_(InputOf(g, op, 0).dtype),
         split_(SplitRows(AsRows(InputOf(g, op, 0)))),
         attrs_(std::get<NormAttrs>(op.attrs)),
         y_(HasOutput(op, 0)),
@@ -60,18 +61,21 @@ class BatchNorm : public Kernel {
         mask_(HasOutput(op, 3)) {}
 
   size_t WorkspaceBytes() const override {
-    return static_cast<size_t>((3 * split_.chunks + 1) * split_.channels) * sizeof(float);
+    const int64_t blocks =
+        std::max(NormApplyFloats(threads_, split_), threads_ * StatisticsFloats());
+    return static_cast<size_t>((3 * split_.chunks + 1) * split_.channels + blocks) * sizeof(float);
   }
 
   void Run(const KernelArgs& args) override {
     if (split_.chunks == 0) return;
     const int64_t channels = split_.channels, part = split_.chunks * channels;
-    const float* x = args.In<float>(0);
+    const InValues x(type_, args.in[0]);
     auto* shift = static_cast<float*>(args.workspace);
     float *sum = shift + part, *square = sum + part, *scale = square + part;
+    float* blocks = scale + channels;
     ParallelFor(threads_, split_.chunks, [&](int64_t i) {
-      ShiftedMoments(x + split_.Begin(i) * channels, split_.RowsOf(i), channels,
-                     shift + i * channels, sum + i * channels, square + i * channels);
+      Moments(x, i, blocks + omp_get_thread_num() * StatisticsFloats(), shift + i * channels,
+              sum + i * channels, square + i * channels);
     });
     ParallelRanges(threads_, channels, 16, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
@@ -82,18 +86,43 @@ class BatchNorm : public Kernel {
     });
     if (!y_) return;
     NormApply apply;
-    apply.x = x;
-    apply.residual = residual_ ? args.In<float>(5) : nullptr;
-    apply.mean = args.Out<float>(1);
-    apply.scale = scale;
-    apply.bias = args.In<float>(2);
+    apply.first = {x, args.Out<float>(1), scale, args.In<float>(2)};
+    if (residual_) apply.residual = {type_, args.in[5]};
     apply.relu = attrs_.relu;
-    apply.y = args.Out<float>(0);
+    apply.y = {type_, args.out[0], split_.elements()};
     apply.mask = mask_ ? args.Out<uint8_t>(3) : nullptr;
+    apply.scratch = blocks;
     RunNormApply(threads_, split_, apply);
   }
 
  private:
+  // Sums are made four rows at a time, whatever the blocks.
+  int64_t StatisticsRows() const { return (BlockRows(split_.channels) + 3) / 4 * 4; }
+  int64_t StatisticsFloats() const { return StatisticsRows() * split_.channels; }
+
+  // A chunk's moments around the mean of its first rows.
+  void Moments(const InValues& x, int64_t chunk, float* block, float* shift, float* sum,
+               float* square) const {
+    const int64_t channels = split_.channels, step = StatisticsRows();
+    const int64_t first = split_.Begin(chunk), last = first + split_.RowsOf(chunk);
+    const auto rows_at = [&](int64_t begin, int64_t end) {
+      return x.Floats(begin * channels, (end - begin) * channels, block);
+    };
+    for (float* zero : {shift, sum, square}) std::fill(zero, zero + channels, 0.0f);
+    const int64_t shift_end = std::min<int64_t>(last, first + 32);
+    for (int64_t r = first; r < shift_end; r += step) {
+      const int64_t end = std::min(r + step, shift_end);
+      const float* rows = rows_at(r, end);
+      for (int64_t i = 0; i < end - r; ++i) AddRows(rows + i * channels, channels, shift);
+    }
+    const float scale = 1.0f / static_cast<float>(shift_end - first);
+    for (int64_t c = 0; c < channels; ++c) shift[c] *= scale;
+    for (int64_t r = first; r < last; r += step) {
+      const int64_t end = std::min(r + step, last);
+      AddShiftedMoments(rows_at(r, end), shift, end - r, channels, sum, square);
+    }
+  }
+
   void Finish(const KernelArgs& args, int64_t c, double mean, double squares, float* scale) const {
     const auto n = static_cast<double>(split_.rows);
     const double invstd = 1.0 / std::sqrt(squares / n + static_cast<double>(attrs_.eps));
@@ -110,6 +139,7 @@ class BatchNorm : public Kernel {
   }
 
   int threads_;
+  DType type_;
   RowSplit split_;
   NormAttrs attrs_;
   bool y_, residual_, mask_;
@@ -119,6 +149,7 @@ class BatchNormGrad : public Kernel {
  public:
   BatchNormGrad(const Context& context, const Graph& g, const Op& op)
       : threads_(context.threads),
+        type_(InputOf(g, op, 0).dtype),
         split_(SplitRows(AsRows(InputOf(g, op, 0)))),
         mask_(HasInput(op, 5)),
         dx_(HasOutput(op, 0)),
@@ -127,7 +158,9 @@ class BatchNormGrad : public Kernel {
         dresidual_(HasOutput(op, 3)) {}
 
   size_t WorkspaceBytes() const override {
-    return static_cast<size_t>(GradSumFloats(threads_, split_) + 5 * split_.channels) *
+    const int64_t blocks = (kMaskedBlocks + 2) * threads_ * BlockFloats(split_.channels);
+    return static_cast<size_t>(std::max(GradSumFloats(threads_, split_), blocks) +
+                               5 * split_.channels) *
            sizeof(float);
   }
 
@@ -137,9 +170,10 @@ class BatchNormGrad : public Kernel {
     float *product = sum + channels, *scale = product + channels, *mean_g = scale + channels,
           *slope = mean_g + channels, *scratch = slope + channels;
     NormGradSums sums;
-    sums.rows = {args.In<float>(0), mask_ ? args.In<uint8_t>(5) : nullptr,
-                 dresidual_ ? args.Out<float>(3) : nullptr};
-    sums.x = args.In<float>(1);
+    sums.rows.dy[0] = {type_, args.in[0]};
+    sums.rows.mask = mask_ ? args.In<uint8_t>(5) : nullptr;
+    if (dresidual_) sums.rows.target = {type_, args.out[3], split_.elements()};
+    sums.x = {type_, args.in[1]};
     sums.mean = args.In<float>(3);
     sums.sum = sum;
     sums.product = product;
@@ -155,21 +189,27 @@ class BatchNormGrad : public Kernel {
       slope[c] = product[c] * invstd[c] * invstd[c] / n;
     }
     if (!dx_) return;
-    // dresidual already is the masked gradient.
+    // dresidual already is the masked gradient, and exactly: dy has its type.
     MaskedRows rows = sums.rows;
-    if (dresidual_) rows = {args.Out<float>(3), nullptr, nullptr};
-    float* blocks = scratch;
+    if (dresidual_) rows = {{InValues(type_, args.out[3])}, nullptr, {}};
+    const OutValues dx(type_, args.out[0], split_.elements());
+    const int64_t block_floats = BlockFloats(channels);
     ParallelFor(threads_, split_.chunks, [&](int64_t chunk) {
-      float* block = blocks + omp_get_thread_num() * BlockFloats(channels);
+      float* block = scratch + (kMaskedBlocks + 2) * omp_get_thread_num() * block_floats;
+      float *wide_x = block + kMaskedBlocks * block_floats, *wide_dx = wide_x + block_floats;
       ForMaskedBlocks(split_, chunk, rows, block, [&](int64_t begin, int64_t end, const float* g) {
-        BatchNormGradRows(g, sums.x + begin * channels, sums.mean, scale, mean_g, slope,
-                          end - begin, channels, args.Out<float>(0) + begin * channels);
+        const int64_t at = begin * channels, count = (end - begin) * channels;
+        float* out = dx.Place(at, wide_dx);
+        BatchNormGradRows(g, sums.x.Floats(at, count, wide_x), sums.mean, scale, mean_g, slope,
+                          end - begin, channels, out);
+        dx.Put(at, count, out);
       });
     });
   }
 
  private:
   int threads_;
+  DType type_;
   RowSplit split_;
   bool mask_, dx_, dscale_, dbias_, dresidual_;
 };

@@ -20,15 +20,13 @@ RowSplit SplitRows(const Rows& shape) {
   return split;
 }
 
-XP_SIMD_CLONES void SumRows(const float* __restrict x, int64_t rows, int64_t channels,
-                            float* __restrict sum) {
-  for (int64_t c = 0; c < channels; ++c) sum[c] = 0.0f;
+XP_SIMD_CLONES void AddRowSums(const float* __restrict x, int64_t rows, int64_t channels,
+                               float* __restrict sum) {
   int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) {
-    const float *x0 = x + r * channels, *x1 = x0 + channels, *x2 = x1 + channels,
-                *x3 = x2 + channels;
+  for (; r + 2 <= rows; r += 2) {  // as AddGradSums
+    const float *x0 = x + r * channels, *x1 = x0 + channels;
 #pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) sum[c] += (x0[c] + x1[c]) + (x2[c] + x3[c]);
+    for (int64_t c = 0; c < channels; ++c) sum[c] += x0[c] + x1[c];
   }
   for (; r < rows; ++r) {
     const float* x0 = x + r * channels;
@@ -37,19 +35,9 @@ XP_SIMD_CLONES void SumRows(const float* __restrict x, int64_t rows, int64_t cha
   }
 }
 
-XP_SIMD_CLONES void ShiftedMoments(const float* __restrict x, int64_t rows, int64_t channels,
-                                   float* __restrict shift, float* __restrict sum,
-                                   float* __restrict square) {
-  const int64_t first = rows < 32 ? rows : 32;
-  for (int64_t c = 0; c < channels; ++c) shift[c] = sum[c] = square[c] = 0.0f;
-  for (int64_t r = 0; r < first; ++r) {
-    const float* x0 = x + r * channels;
-#pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) shift[c] += x0[c];
-  }
-  const float scale = 1.0f / static_cast<float>(first);
-#pragma omp simd
-  for (int64_t c = 0; c < channels; ++c) shift[c] *= scale;
+XP_SIMD_CLONES void AddShiftedMoments(const float* __restrict x, const float* __restrict shift,
+                                      int64_t rows, int64_t channels, float* __restrict sum,
+                                      float* __restrict square) {
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
     const float *x0 = x + r * channels, *x1 = x0 + channels, *x2 = x1 + channels,

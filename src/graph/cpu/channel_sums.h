@@ -18,18 +18,19 @@ struct RowSplit {
   int64_t rows_per_chunk = 1, chunks = 0;
 
   int64_t Begin(int64_t chunk) const { return chunk * rows_per_chunk; }
+  int64_t elements() const { return rows * channels; }
   int64_t RowsOf(int64_t chunk) const { return std::min(rows_per_chunk, rows - Begin(chunk)); }
 };
 
 // Rows a chunk are a multiple of 8, so that a chunk begins on a byte of a bit mask.
 RowSplit SplitRows(const Rows& shape);
 
-// sum[c] = sum over rows of x.
-void SumRows(const float* x, int64_t rows, int64_t channels, float* sum);
-// Sums of (x - shift) and of its square, where shift[c] is the mean of the first rows: near enough
-// to the mean that squares don't cancel, whatever the mean is.
-void ShiftedMoments(const float* x, int64_t rows, int64_t channels, float* shift, float* sum,
-                    float* square);
+// sum[c] += the sum over rows of x.
+void AddRowSums(const float* x, int64_t rows, int64_t channels, float* sum);
+// sum[c] += x - shift[c], square[c] += its square. A shift near the mean, the mean of the first
+// rows, keeps squares from cancelling whatever the mean is.
+void AddShiftedMoments(const float* x, const float* shift, int64_t rows, int64_t channels,
+                       float* sum, float* square);
 // sum[c] += dy, product[c] += dy * (x - mean[c]).
 void AddGradSums(const float* dy, const float* x, const float* mean, int64_t rows, int64_t channels,
                  float* sum, float* product);

@@ -10,8 +10,11 @@ namespace {
 
 class ClipGradKernel : public Kernel {
  public:
-  ClipGradKernel(const Context& context, const ClipAttrs& attrs)
-      : threads_(context.threads), attrs_(attrs), chunks_(CutSegments(attrs.segments)) {}
+  ClipGradKernel(const Context& context, DType compute, const ClipAttrs& attrs)
+      : threads_(context.threads),
+        compute_(compute),
+        attrs_(attrs),
+        chunks_(CutSegments(attrs.segments)) {}
 
   size_t WorkspaceBytes() const override { return chunks_.size() * sizeof(double); }
 
@@ -37,24 +40,26 @@ class ClipGradKernel : public Kernel {
  private:
   double SumOfSquares(const KernelArgs& args, const Chunk& chunk) const {
     const Segment& segment = attrs_.segments[static_cast<size_t>(chunk.segment)];
-    const float* g = GradientOf(args, segment, attrs_.use_accumulated, 3);
+    float wide[kChunkElements];
+    const float* g = GradientOf(args, segment, chunk, compute_, wide, attrs_.use_accumulated, 3);
     double lane[8] = {};
-    for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-      lane[(i - chunk.begin) % 8] += static_cast<double>(g[i]) * g[i];
+    for (int64_t i = 0; i < chunk.end - chunk.begin; ++i) {
+      lane[i % 8] += static_cast<double>(g[i]) * g[i];
     }
     return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
            ((lane[4] + lane[5]) + (lane[6] + lane[7]));
   }
 
   int threads_;
+  DType compute_;
   ClipAttrs attrs_;
   std::vector<Chunk> chunks_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeClipGrad(const Context& context, const Graph&, const Op& op) {
-  return std::make_unique<ClipGradKernel>(context, std::get<ClipAttrs>(op.attrs));
+std::unique_ptr<Kernel> MakeClipGrad(const Context& context, const Graph& g, const Op& op) {
+  return std::make_unique<ClipGradKernel>(context, g.compute(), std::get<ClipAttrs>(op.attrs));
 }
 
 }  // namespace xp::graph::cpu

@@ -2,10 +2,9 @@
 // rows of our own.
 #include <utility>
 
-#include "src/graph/cpu/channel_sums.h"
 #include "src/graph/cpu/kernel.h"
+#include "src/graph/cpu/norm.h"
 #include "src/graph/cpu/onednn.h"
-#include "src/graph/cpu/parallel.h"
 #include "src/graph/cpu/shapes.h"
 
 namespace xp::graph::cpu {
@@ -57,23 +56,24 @@ std::unique_ptr<Kernel> Make(const Context& context, const ConvProblem& problem,
 class BiasGrad : public Kernel {
  public:
   BiasGrad(const Context& context, const Graph& g, const Op& op)
-      : threads_(context.threads), split_(SplitRows(AsRows(InputOf(g, op, 0)))) {}
+      : threads_(context.threads),
+        type_(InputOf(g, op, 0).dtype),
+        split_(SplitRows(AsRows(InputOf(g, op, 0)))) {}
 
   size_t WorkspaceBytes() const override {
-    return static_cast<size_t>(split_.chunks * split_.channels) * sizeof(float);
+    return static_cast<size_t>(GradSumFloats(threads_, split_)) * sizeof(float);
   }
   void Run(const KernelArgs& args) override {
-    const float* dy = args.In<float>(0);
-    auto* partial = static_cast<float*>(args.workspace);
-    ParallelFor(threads_, split_.chunks, [&](int64_t i) {
-      SumRows(dy + split_.Begin(i) * split_.channels, split_.RowsOf(i), split_.channels,
-              partial + i * split_.channels);
-    });
-    AddPartials(threads_, partial, split_.chunks, split_.channels, args.Out<float>(0));
+    NormGradSums sums;
+    sums.rows.dy[0] = {type_, args.in[0]};
+    sums.sum = args.Out<float>(0);
+    sums.scratch = static_cast<float*>(args.workspace);
+    RunNormGradSums(threads_, split_, sums);
   }
 
  private:
   int threads_;
+  DType type_;
   RowSplit split_;
 };
 

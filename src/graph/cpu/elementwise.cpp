@@ -1,4 +1,5 @@
 // Sums, ReLU, sigmoid and conversions: one pass over memory, each piece on one thread.
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -6,7 +7,7 @@
 #include "src/graph/cpu/kernel.h"
 #include "src/graph/cpu/parallel.h"
 #include "src/graph/cpu/shapes.h"
-#include "src/graph/half.h"
+#include "src/graph/cpu/values.h"
 
 namespace xp::graph::cpu {
 namespace {
@@ -49,25 +50,47 @@ void SigmoidRange(const float* x, float* y, int64_t n) {
   }
 }
 
+// Elements at once: with their operands in the first-level cache.
+constexpr int64_t kBlock = 2048;
+
+// body(begin, count, scratch) over [0, n) in blocks; `scratch` holds `Blocks` blocks.
+template <int Blocks, typename Body>
+void ForBlocks(int threads, int64_t n, const Body& body) {
+  ParallelRanges(threads, n, kGrain, [&](int64_t begin, int64_t end) {
+    float scratch[Blocks * kBlock];
+    for (int64_t at = begin; at < end; at += kBlock) {
+      body(at, std::min(kBlock, end - at), scratch);
+    }
+  });
+}
+
 class Add : public Kernel {
  public:
   Add(const Context& context, const Graph& g, const Op& op)
-      : threads_(context.threads), inputs_(op.inputs.size()), n_(OutputOf(g, op, 0).elements()) {
+      : threads_(context.threads),
+        type_(OutputOf(g, op, 0).dtype),
+        inputs_(op.inputs.size()),
+        n_(OutputOf(g, op, 0).elements()) {
     if (const auto* attrs = std::get_if<ReluAttrs>(&op.attrs)) relu_ = attrs->relu;
   }
 
   void Run(const KernelArgs& args) override {
-    ParallelRanges(threads_, n_, kGrain, [&](int64_t begin, int64_t end) {
-      float* y = args.Out<float>(0) + begin;
-      const int64_t n = end - begin;
-      AddTwo(args.In<float>(0) + begin, args.In<float>(1) + begin, y, n);
-      for (size_t k = 2; k < inputs_; ++k) AddTo(args.In<float>(k) + begin, y, n);
+    const OutValues out(type_, args.out[0], n_);
+    ForBlocks<3>(threads_, n_, [&](int64_t at, int64_t n, float* scratch) {
+      const auto in = [&](size_t k, float* wide) {
+        return InValues(type_, args.in[k]).Floats(at, n, wide);
+      };
+      float* y = out.Place(at, scratch);
+      AddTwo(in(0, scratch + kBlock), in(1, scratch + 2 * kBlock), y, n);
+      for (size_t k = 2; k < inputs_; ++k) AddTo(in(k, scratch + kBlock), y, n);
       if (relu_) ReluRange(y, y, n);
+      out.Put(at, n, y);
     });
   }
 
  private:
   int threads_;
+  DType type_;
   size_t inputs_;
   int64_t n_;
   bool relu_ = false;
@@ -79,16 +102,24 @@ using BinaryRange = void (*)(const float*, const float*, float*, int64_t);
 class Unary : public Kernel {
  public:
   Unary(const Context& context, const Graph& g, const Op& op, UnaryRange range)
-      : threads_(context.threads), n_(OutputOf(g, op, 0).elements()), range_(range) {}
+      : threads_(context.threads),
+        type_(OutputOf(g, op, 0).dtype),
+        n_(OutputOf(g, op, 0).elements()),
+        range_(range) {}
 
   void Run(const KernelArgs& args) override {
-    ParallelRanges(threads_, n_, kGrain, [&](int64_t begin, int64_t end) {
-      range_(args.In<float>(0) + begin, args.Out<float>(0) + begin, end - begin);
+    const InValues x(type_, args.in[0]);
+    const OutValues out(type_, args.out[0], n_);
+    ForBlocks<2>(threads_, n_, [&](int64_t at, int64_t n, float* scratch) {
+      float* y = out.Place(at, scratch);
+      range_(x.Floats(at, n, scratch + kBlock), y, n);
+      out.Put(at, n, y);
     });
   }
 
  private:
   int threads_;
+  DType type_;
   int64_t n_;
   UnaryRange range_;
 };
@@ -96,38 +127,30 @@ class Unary : public Kernel {
 class Binary : public Kernel {
  public:
   Binary(const Context& context, const Graph& g, const Op& op, BinaryRange range)
-      : threads_(context.threads), n_(OutputOf(g, op, 0).elements()), range_(range) {}
+      : threads_(context.threads),
+        type_(OutputOf(g, op, 0).dtype),
+        n_(OutputOf(g, op, 0).elements()),
+        range_(range) {}
 
   void Run(const KernelArgs& args) override {
-    ParallelRanges(threads_, n_, kGrain, [&](int64_t begin, int64_t end) {
-      range_(args.In<float>(0) + begin, args.In<float>(1) + begin, args.Out<float>(0) + begin,
-             end - begin);
+    const InValues a(type_, args.in[0]), b(type_, args.in[1]);
+    const OutValues out(type_, args.out[0], n_);
+    ForBlocks<3>(threads_, n_, [&](int64_t at, int64_t n, float* scratch) {
+      float* y = out.Place(at, scratch);
+      range_(a.Floats(at, n, scratch + kBlock), b.Floats(at, n, scratch + 2 * kBlock), y, n);
+      out.Put(at, n, y);
     });
   }
 
  private:
   int threads_;
+  DType type_;
   int64_t n_;
   BinaryRange range_;
 };
 
 bool IsFloat(DType type) {
   return type == DType::kF32 || type == DType::kBF16 || type == DType::kF16;
-}
-
-float Load(DType type, const void* data, int64_t i) {
-  if (type == DType::kF32) return static_cast<const float*>(data)[i];
-  const uint16_t bits = static_cast<const uint16_t*>(data)[i];
-  return type == DType::kBF16 ? Bf16ToFloat(bits) : HalfToFloat(bits);
-}
-
-void Store(DType type, void* data, int64_t i, float value) {
-  if (type == DType::kF32) {
-    static_cast<float*>(data)[i] = value;
-  } else {
-    static_cast<uint16_t*>(data)[i] =
-        type == DType::kBF16 ? FloatToBf16(value) : FloatToHalf(value);
-  }
 }
 
 class Cast : public Kernel {
@@ -147,8 +170,13 @@ class Cast : public Kernel {
   }
 
   void Run(const KernelArgs& args) override {
-    ParallelRanges(threads_, n_, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) Store(to_, args.out[0], i, Load(from_, args.in[0], i));
+    const InValues x(from_, args.in[0]);
+    const OutValues out(to_, args.out[0], n_);
+    ForBlocks<2>(threads_, n_, [&](int64_t at, int64_t n, float* scratch) {
+      const float* values = x.Floats(at, n, scratch);
+      float* y = out.Place(at, scratch + kBlock);
+      if (y != scratch + kBlock) std::copy(values, values + n, y);
+      out.Put(at, n, y == scratch + kBlock ? values : y);
     });
   }
 

@@ -31,18 +31,57 @@ XP_SIMD_CLONES void NormReluRow(const float* __restrict x, const float* __restri
   }
 }
 
-XP_SIMD_CLONES void AddResidual(const float* __restrict residual, int64_t n, float* __restrict y) {
+XP_SIMD_CLONES void AddRows(const float* __restrict x, int64_t n, float* __restrict sum) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] += residual[i];
+  for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
 }
 
-XP_SIMD_CLONES void AddResidualRelu(const float* __restrict residual, int64_t n,
-                                    float* __restrict y) {
+XP_SIMD_CLONES void AddRowsRelu(const float* __restrict x, int64_t n, float* __restrict y) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float v = y[i] + residual[i];
+    const float v = y[i] + x[i];
     y[i] = v < 0.0f ? 0.0f : v;
   }
+}
+
+// other[r, c] *= gate[image of row r, c]. `scratch`: a row.
+void GateRows(const NormApply& args, int64_t begin, int64_t rows, int64_t channels, float* scratch,
+              float* other) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t image = (begin + r) / args.gate_rows;
+    const float* gate = args.gate.Floats(image * channels, channels, scratch);
+    for (int64_t c = 0; c < channels; ++c) other[r * channels + c] *= gate[c];
+  }
+}
+
+// Rows [begin, begin + rows), in four blocks of scratch.
+void NormApplyBlock(const NormApply& args, int64_t begin, int64_t rows, int64_t channels,
+                    int64_t block, float* scratch) {
+  const int64_t at = begin * channels, n = rows * channels;
+  float* y = args.y.Place(at, scratch);
+  const NormBranch &first = args.first, &second = args.second;
+  const bool relu_last = args.relu && args.residual;
+  const bool relu_second = args.relu && !args.residual;
+  if (first.x) {
+    const float* x = first.x.Floats(at, n, scratch + block);
+    (relu_second && !second.x ? NormReluRow : NormRow)(x, first.mean, first.scale, first.bias, rows,
+                                                       channels, y);
+  } else {
+    std::fill(y, y + n, 0.0f);
+  }
+  if (second.x) {
+    const float* x = second.x.Floats(at, n, scratch + block);
+    float* other = scratch + 2 * block;
+    NormRow(x, second.mean, second.scale, second.bias, rows, channels, other);
+    if (args.gate) GateRows(args, begin, rows, channels, scratch + 3 * block, other);
+    (relu_second ? AddRowsRelu : AddRows)(other, n, y);
+  }
+  if (args.residual) {
+    const float* residual = args.residual.Floats(at, n, scratch + 3 * block);
+    (relu_last ? AddRowsRelu : AddRows)(residual, n, y);
+  }
+  if (args.mask != nullptr) PackMask(y, n, args.mask + at / 8);
+  args.y.Put(at, n, y);
 }
 
 int64_t BlockRows(int64_t channels) {
@@ -52,43 +91,25 @@ int64_t BlockRows(int64_t channels) {
   return std::max<int64_t>(1, 2048 / (unit * channels)) * unit;
 }
 
+int64_t NormApplyFloats(int threads, const RowSplit& split) {
+  return 4 * threads * BlockFloats(split.channels);
+}
+
 void RunNormApply(int threads, const RowSplit& split, const NormApply& args) {
   const int64_t channels = split.channels, step = BlockRows(channels);
   ParallelFor(threads, split.chunks, [&](int64_t chunk) {
+    float* scratch = args.scratch + 4 * omp_get_thread_num() * step * channels;
     const int64_t last = split.Begin(chunk) + split.RowsOf(chunk);
     for (int64_t begin = split.Begin(chunk); begin < last; begin += step) {
-      const int64_t rows = std::min(step, last - begin), at = begin * channels;
-      float* y = args.y + at;
-      if (args.other_x != nullptr) {
-        float* other = args.scratch + omp_get_thread_num() * BlockFloats(channels);
-        NormRow(args.other_x + at, args.other_mean, args.other_scale, args.other_bias, rows,
-                channels, other);
-        for (int64_t r = 0; args.other_gate != nullptr && r < rows; ++r) {
-          const float* gate = args.other_gate + (begin + r) / args.gate_rows * channels;
-          for (int64_t c = 0; c < channels; ++c) other[r * channels + c] *= gate[c];
-        }
-        if (args.x != nullptr) {
-          NormRow(args.x + at, args.mean, args.scale, args.bias, rows, channels, y);
-        } else {
-          std::fill(y, y + rows * channels, 0.0f);
-        }
-        const bool relu = args.relu && args.residual == nullptr;
-        (relu ? AddResidualRelu : AddResidual)(other, rows * channels, y);
-      } else if (args.relu && args.residual == nullptr) {
-        NormReluRow(args.x + at, args.mean, args.scale, args.bias, rows, channels, y);
-      } else {
-        NormRow(args.x + at, args.mean, args.scale, args.bias, rows, channels, y);
-      }
-      if (args.residual != nullptr) {
-        (args.relu ? AddResidualRelu : AddResidual)(args.residual + at, rows * channels, y);
-      }
-      if (args.mask != nullptr) PackMask(y, rows * channels, args.mask + at / 8);
+      NormApplyBlock(args, begin, std::min(step, last - begin), channels, step * channels, scratch);
     }
   });
 }
 
+constexpr int64_t kSumBlocks = kMaskedBlocks + 1;  // and x
+
 int64_t GradSumFloats(int threads, const RowSplit& split) {
-  return 2 * split.chunks * split.channels + threads * BlockFloats(split.channels);
+  return 2 * split.chunks * split.channels + kSumBlocks * threads * BlockFloats(split.channels);
 }
 
 void RunNormGradSums(int threads, const RowSplit& split, const NormGradSums& args) {
@@ -101,14 +122,21 @@ void RunNormGradSums(int threads, const RowSplit& split, const NormGradSums& arg
     float* product = products + chunk * channels;
     std::fill(sum, sum + channels, 0.0f);
     std::fill(product, product + channels, 0.0f);
-    float* block = blocks + omp_get_thread_num() * BlockFloats(channels);
-    ForMaskedBlocks(
-        split, chunk, args.rows, block, [&](int64_t begin, int64_t end, const float* g) {
-          AddGradSums(g, args.x + begin * channels, args.mean, end - begin, channels, sum, product);
-        });
+    float* block = blocks + kSumBlocks * omp_get_thread_num() * BlockFloats(channels);
+    float* wide_x = block + kMaskedBlocks * BlockFloats(channels);
+    ForMaskedBlocks(split, chunk, args.rows, block,
+                    [&](int64_t begin, int64_t end, const float* g) {
+                      const int64_t rows = end - begin;
+                      if (args.x) {
+                        const float* x = args.x.Floats(begin * channels, rows * channels, wide_x);
+                        AddGradSums(g, x, args.mean, rows, channels, sum, product);
+                      } else {
+                        AddRowSums(g, rows, channels, sum);
+                      }
+                    });
   });
   AddPartials(threads, sums, split.chunks, channels, args.sum);
-  AddPartials(threads, products, split.chunks, channels, args.product);
+  if (args.x) AddPartials(threads, products, split.chunks, channels, args.product);
 }
 
 }  // namespace xp::graph::cpu

@@ -3,60 +3,73 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "src/graph/cpu/channel_sums.h"
 #include "src/graph/cpu/mask.h"
+#include "src/graph/cpu/values.h"
 
 namespace xp::graph::cpu {
 
-// y = relu?((x - mean) * scale + bias [+ residual]); scale includes 1 / standard deviation. With a
-// mask, the bits of y > 0. Pieces run on `threads` threads.
-struct NormApply {
-  const float* x = nullptr;
-  // A second branch, added to the first: optional, with `scratch` of threads * BlockFloats().
-  const float *other_x = nullptr, *other_mean = nullptr, *other_scale = nullptr,
-              *other_bias = nullptr;
-  float* scratch = nullptr;
-  // Factors [images, C] of that branch, of `gate_rows` rows each; optional, and then x may be null.
-  const float* other_gate = nullptr;
-  int64_t gate_rows = 1;
-  const float* residual = nullptr;                                 // optional
-  const float *mean = nullptr, *scale = nullptr, *bias = nullptr;  // [C]
-  bool relu = false;
-  float* y = nullptr;
-  uint8_t* mask = nullptr;  // optional
-};
-void RunNormApply(int threads, const RowSplit& split, const NormApply& args);
-
-// Calls body(begin, end, g) for blocks of rows of a chunk, small enough for the first-level cache:
-// g points to the rows [begin, end) of dy as the gradient sees it, 0 where the mask's bit is 0.
-// With `target` (dresidual) the masked rows are kept there, else in `scratch` (BlockFloats() of
-// it).
-struct MaskedRows {
-  const float* dy = nullptr;
-  const uint8_t* mask = nullptr;  // optional
-  float* target = nullptr;        // optional
-};
+// Rows that are worked on at once: with their operands small enough for the first-level cache, and
+// whole bytes of the mask.
 int64_t BlockRows(int64_t channels);
 inline int64_t BlockFloats(int64_t channels) { return BlockRows(channels) * channels; }
+
+// (x - mean) * scale + bias, where scale includes 1 / standard deviation; all [C].
+struct NormBranch {
+  InValues x;
+  const float *mean = nullptr, *scale = nullptr, *bias = nullptr;
+};
+
+// y = relu?(first [+ gate * second] [+ residual]). With a mask, the bits of y > 0.
+struct NormApply {
+  NormBranch first, second;  // without a first one it counts as 0
+  // Factors [images, C] of the second, of `gate_rows` rows each; optional.
+  InValues gate;
+  int64_t gate_rows = 1;
+  InValues residual;  // optional
+  bool relu = false;
+  OutValues y;
+  uint8_t* mask = nullptr;   // optional
+  float* scratch = nullptr;  // NormApplyFloats() of it
+};
+int64_t NormApplyFloats(int threads, const RowSplit& split);
+void RunNormApply(int threads, const RowSplit& split, const NormApply& args);
+
+// The gradient that flows into a norm: the sum of the dys, 0 where the mask's bit is 0.
+struct MaskedRows {
+  std::array<InValues, 3> dy;
+  const uint8_t* mask = nullptr;  // optional
+  OutValues target;               // optional: where the result is kept (dresidual)
+};
+// Calls body(begin, end, g) for blocks of rows of a chunk, g being the rows [begin, end) of that
+// gradient. `scratch`: kMaskedBlocks * BlockFloats() of it.
+inline constexpr int64_t kMaskedBlocks = 2;
+void AddRows(const float* x, int64_t n, float* sum);
 
 template <typename Body>
 void ForMaskedBlocks(const RowSplit& split, int64_t chunk, const MaskedRows& rows, float* scratch,
                      const Body& body) {
   const int64_t channels = split.channels, step = BlockRows(channels);
   const int64_t last = split.Begin(chunk) + split.RowsOf(chunk);
+  float* own = scratch + step * channels;
   for (int64_t begin = split.Begin(chunk); begin < last; begin += step) {
     const int64_t end = std::min(begin + step, last), at = begin * channels;
     const int64_t count = (end - begin) * channels;
-    const float* g = rows.dy + at;
-    if (rows.target != nullptr || rows.mask != nullptr) {
-      float* out = rows.target != nullptr ? rows.target + at : scratch;
-      if (rows.mask != nullptr) {
-        ApplyMask(g, rows.mask + at / 8, count, out);
-      } else {
+    const float* g = rows.dy[0].Floats(at, count, scratch);
+    if (rows.dy[1] || rows.mask != nullptr || rows.target) {
+      float* out = rows.target ? rows.target.Place(at, own) : own;
+      if (rows.dy[1] || rows.mask == nullptr) {
         std::copy(g, g + count, out);
+        for (size_t i = 1; i < rows.dy.size() && rows.dy[i]; ++i) {
+          AddRows(rows.dy[i].Floats(at, count, scratch), count, out);
+        }
+        g = out;
       }
+      if (rows.mask != nullptr) ApplyMask(g, rows.mask + at / 8, count, out);
+      if (rows.target) rows.target.Put(at, count, out);
       g = out;
     }
     body(begin, end, g);
@@ -64,10 +77,10 @@ void ForMaskedBlocks(const RowSplit& split, int64_t chunk, const MaskedRows& row
 }
 
 // sum[c] = sum of masked dy, product[c] = sum of masked dy * (x - mean[c]). Fills rows.target on
-// the way. `scratch`: GradSumFloats() floats.
+// the way. Without x the sum only. `scratch`: GradSumFloats() floats.
 struct NormGradSums {
   MaskedRows rows;
-  const float* x = nullptr;
+  InValues x;
   const float* mean = nullptr;               // [C]
   float *sum = nullptr, *product = nullptr;  // [C]
   float* scratch = nullptr;

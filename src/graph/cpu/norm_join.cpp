@@ -24,17 +24,13 @@ XP_SIMD_CLONES void ApplyFactors(const float* __restrict g, const float* __restr
   }
 }
 
-XP_SIMD_CLONES void AddInto(const float* __restrict x, int64_t n, float* __restrict sum) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
-}
-
 namespace {
 
 class NormJoin : public Kernel {
  public:
   NormJoin(const Context& context, const Graph& g, const Op& op)
       : threads_(context.threads),
+        type_(InputOf(g, op, 0).dtype),
         split_(SplitRows(AsRows(InputOf(g, op, 0)))),
         relu_(std::get<NormAttrs>(op.attrs).relu),
         other_(HasInput(op, 5)),
@@ -44,7 +40,7 @@ class NormJoin : public Kernel {
         mask_(HasOutput(op, 1)) {}
 
   size_t WorkspaceBytes() const override {
-    return static_cast<size_t>(2 * split_.channels + threads_ * BlockFloats(split_.channels)) *
+    return static_cast<size_t>(2 * split_.channels + NormApplyFloats(threads_, split_)) *
            sizeof(float);
   }
 
@@ -54,39 +50,30 @@ class NormJoin : public Kernel {
     NormApply apply;
     // The order of the sum is that of a norm with the first one's result as its residual.
     const size_t last = other_ ? 5 : 0;
-    if (other_ || !gate_) {
-      Slopes(args, last, scale);
-      apply.x = args.In<float>(last);
-      apply.scale = scale;
-      apply.bias = args.In<float>(last + 2);
-      apply.mean = args.In<float>(last + 3);
-    }
+    if (other_ || !gate_) apply.first = Branch(args, last, scale);
+    if (other_ || gate_) apply.second = Branch(args, 0, scale + channels);
     if (gate_) {
-      apply.other_gate = args.In<float>(11);
+      apply.gate = {type_, args.in[11]};
       apply.gate_rows = image_rows_;
     }
-    if (other_ || gate_) {
-      Slopes(args, 0, scale + channels);
-      apply.other_x = args.In<float>(0);
-      apply.other_scale = scale + channels;
-      apply.other_bias = args.In<float>(2);
-      apply.other_mean = args.In<float>(3);
-      apply.scratch = scale + 2 * channels;
-    }
-    apply.residual = residual_ ? args.In<float>(10) : nullptr;
+    if (residual_) apply.residual = {type_, args.in[10]};
     apply.relu = relu_;
-    apply.y = args.Out<float>(0);
+    apply.y = {type_, args.out[0], split_.elements()};
+    apply.scratch = scale + 2 * channels;
     apply.mask = mask_ ? args.Out<uint8_t>(1) : nullptr;
     RunNormApply(threads_, split_, apply);
   }
 
  private:
-  void Slopes(const KernelArgs& args, size_t branch, float* slopes) const {
+  NormBranch Branch(const KernelArgs& args, size_t branch, float* slopes) const {
     const float *scale = args.In<float>(branch + 1), *invstd = args.In<float>(branch + 4);
     for (int64_t c = 0; c < split_.channels; ++c) slopes[c] = scale[c] * invstd[c];
+    return {
+        {type_, args.in[branch]}, args.In<float>(branch + 3), slopes, args.In<float>(branch + 2)};
   }
 
   int threads_;
+  DType type_;
   RowSplit split_;
   bool relu_, other_, residual_, gate_;
   int64_t image_rows_;
@@ -97,6 +84,7 @@ class JoinedGradSums : public Kernel {
  public:
   JoinedGradSums(const Context& context, const Graph& g, const Op& op)
       : threads_(context.threads),
+        type_(InputOf(g, op, kSumsDy).dtype),
         split_(SplitRows(AsRows(InputOf(g, op, kSumsDy)))),
         mask_(HasInput(op, 0)) {
     while (dys_ < kSumsMostDys && HasInput(op, kSumsDy + dys_)) ++dys_;
@@ -110,39 +98,28 @@ class JoinedGradSums : public Kernel {
   }
 
   void Run(const KernelArgs& args) override {
-    Add(args);
-    for (size_t branch = 0; branch < 2; ++branch) {
-      if (x_[branch] || out_[kSumsBranchResult[branch]]) Sums(args, branch);
-    }
+    NormGradSums sums;
+    for (size_t i = 0; i < dys_; ++i) sums.rows.dy[i] = {type_, args.in[kSumsDy + i]};
+    sums.rows.mask = mask_ ? args.In<uint8_t>(0) : nullptr;
+    sums.rows.target = {type_, args.out[0], split_.elements()};
+    Branch(args, 0, sums);
+    // The second branch reads what the first pass made.
+    sums.rows = {{InValues(type_, args.out[0])}, nullptr, {}};
+    if (x_[1] || out_[kSumsBranchResult[1]]) Branch(args, 1, sums);
   }
 
  private:
-  // g: the sum of the gradients, masked.
-  void Add(const KernelArgs& args) const {
-    const int64_t channels = split_.channels;
-    float* g = args.Out<float>(0);
-    ParallelFor(threads_, split_.chunks, [&](int64_t chunk) {
-      const int64_t at = split_.Begin(chunk) * channels, n = split_.RowsOf(chunk) * channels;
-      std::copy(args.In<float>(kSumsDy) + at, args.In<float>(kSumsDy) + at + n, g + at);
-      for (size_t i = 1; i < dys_; ++i) AddInto(args.In<float>(kSumsDy + i) + at, n, g + at);
-      if (mask_) ApplyMask(g + at, args.In<uint8_t>(0) + at / 8, n, g + at);
-    });
-  }
-
-  void Sums(const KernelArgs& args, size_t branch) const {
+  void Branch(const KernelArgs& args, size_t branch, NormGradSums sums) const {
     const int64_t channels = split_.channels;
     const size_t in = kSumsBranch[branch], out = kSumsBranchResult[branch];
-    auto* sum = static_cast<float*>(args.workspace);
-    float* product = sum + channels;
-    NormGradSums sums;
-    sums.rows = {args.Out<float>(0), nullptr, nullptr};
-    // Without x only the sum is asked for; g in its place keeps one code path.
-    sums.x = x_[branch] ? args.In<float>(in) : args.Out<float>(0);
-    sums.mean = x_[branch] ? args.In<float>(in + 2) : sums.x;
-    sums.sum = sum;
-    sums.product = product;
-    sums.scratch = product + channels;
+    sums.x = {};
+    if (x_[branch]) sums.x = {type_, args.in[in]};
+    sums.mean = x_[branch] ? args.In<float>(in + 2) : nullptr;
+    sums.sum = static_cast<float*>(args.workspace);
+    sums.product = sums.sum + channels;
+    sums.scratch = sums.product + channels;
     RunNormGradSums(threads_, split_, sums);
+    const float *sum = sums.sum, *product = sums.product;
     if (out_[out]) std::copy(sum, sum + channels, args.Out<float>(out));
     if (!x_[branch]) return;
     const float *scale = args.In<float>(in + 1), *mean = args.In<float>(in + 2),
@@ -161,6 +138,7 @@ class JoinedGradSums : public Kernel {
   }
 
   int threads_;
+  DType type_;
   RowSplit split_;
   bool mask_;
   size_t dys_ = 0;
@@ -171,18 +149,34 @@ class JoinedGradSums : public Kernel {
 class NormGradApply : public Kernel {
  public:
   NormGradApply(const Context& context, const Graph& g, const Op& op)
-      : threads_(context.threads), split_(SplitRows(AsRows(InputOf(g, op, 0)))) {}
+      : threads_(context.threads),
+        type_(InputOf(g, op, 0).dtype),
+        split_(SplitRows(AsRows(InputOf(g, op, 0)))) {}
+
+  size_t WorkspaceBytes() const override {
+    return static_cast<size_t>(3 * threads_ * BlockFloats(split_.channels)) * sizeof(float);
+  }
 
   void Run(const KernelArgs& args) override {
+    const int64_t channels = split_.channels, block = BlockFloats(channels);
+    const InValues g(type_, args.in[0]), x(type_, args.in[1]);
+    const OutValues dx(type_, args.out[0], split_.elements());
     ParallelFor(threads_, split_.chunks, [&](int64_t chunk) {
-      const int64_t at = split_.Begin(chunk) * split_.channels;
-      ApplyFactors(args.In<float>(0) + at, args.In<float>(1) + at, args.In<float>(2),
-                   split_.RowsOf(chunk), split_.channels, args.Out<float>(0) + at);
+      float* scratch = static_cast<float*>(args.workspace) + 3 * omp_get_thread_num() * block;
+      ForMaskedBlocks(split_, chunk, {{g}, nullptr, {}}, scratch,
+                      [&](int64_t begin, int64_t end, const float* rows) {
+                        const int64_t at = begin * channels, n = (end - begin) * channels;
+                        float* out = dx.Place(at, scratch + block);
+                        ApplyFactors(rows, x.Floats(at, n, scratch + 2 * block), args.In<float>(2),
+                                     end - begin, channels, out);
+                        dx.Put(at, n, out);
+                      });
     });
   }
 
  private:
   int threads_;
+  DType type_;
   RowSplit split_;
 };
 

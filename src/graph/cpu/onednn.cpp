@@ -403,6 +403,15 @@ std::string Text(const ConvProblem& p) {
 
 }  // namespace
 
+CpuBf16 Bf16Support() {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto has = [&](dnnl::cpu_isa wanted) {
+    return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
+  };
+  if (has(dnnl::cpu_isa::avx512_core_bf16)) return CpuBf16::kNative;
+  return has(dnnl::cpu_isa::avx512_core) ? CpuBf16::kEmulated : CpuBf16::kNone;
+}
+
 std::unique_ptr<OnednnOp> MakeConvolution(const ConvProblem& p, Direction direction, int threads) {
   const int64_t x = p.batch * p.height * p.width * p.in_channels;
   const int64_t y = p.batch * p.out_height * p.out_width * p.out_channels;

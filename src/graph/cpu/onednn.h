@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "exp/graph/tensor.h"
+#include "exp/graph/cpu.h"
 
 namespace xp::graph::cpu {
 
@@ -46,6 +46,8 @@ class OnednnOp {
   // oneDNN's name for the code that it chose: "brgconv:avx512_core", "jit:avx2", ...
   virtual const char* Implementation() const = 0;
 };
+
+CpuBf16 Bf16Support();
 
 // Null when this machine or this oneDNN has no fast code for the problem in its 16-bit type; in f32
 // a problem that oneDNN refuses is a JobError.

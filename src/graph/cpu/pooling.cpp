@@ -6,6 +6,7 @@
 #include "src/graph/cpu/kernel.h"
 #include "src/graph/cpu/parallel.h"
 #include "src/graph/cpu/shapes.h"
+#include "src/graph/cpu/values.h"
 
 namespace xp::graph::cpu {
 
@@ -40,6 +41,7 @@ class MaxPool : public Kernel {
  public:
   MaxPool(const Context& context, const Graph& g, const Op& op)
       : threads_(context.threads),
+        type_(InputOf(g, op, 0).dtype),
         attrs_(std::get<PoolAttrs>(op.attrs)),
         in_(AsMap(InputOf(g, op, 0))),
         out_(AsMap(OutputOf(g, op, 0))),
@@ -58,7 +60,8 @@ class MaxPool : public Kernel {
  private:
   void Window(const KernelArgs& args, int64_t n, int64_t oy, int64_t ox, int64_t c,
               int64_t count) const {
-    float best[kBlock];
+    float best[kBlock], wide[kBlock];
+    const InValues in(type_, args.in[0]);
     int32_t arg[kBlock];
     const int64_t y0 = oy * attrs_.stride - attrs_.pad, x0 = ox * attrs_.stride - attrs_.pad;
     const int64_t ky0 = std::max<int64_t>(0, -y0), kx0 = std::max<int64_t>(0, -x0);
@@ -67,18 +70,19 @@ class MaxPool : public Kernel {
     for (int64_t ky = ky0; ky < attrs_.kernel && y0 + ky < in_.h; ++ky) {
       for (int64_t kx = kx0; kx < attrs_.kernel && x0 + kx < in_.w; ++kx) {
         const int64_t at = ((n * in_.h + y0 + ky) * in_.w + x0 + kx) * in_.c + c;
-        MaxTap(args.In<float>(0) + at, static_cast<int32_t>(ky * attrs_.kernel + kx), count, best,
-               arg);
+        MaxTap(in.Floats(at, count, wide), static_cast<int32_t>(ky * attrs_.kernel + kx), count,
+               best, arg);
       }
     }
     const int64_t to = ((n * out_.h + oy) * out_.w + ox) * out_.c + c;
-    std::copy(best, best + count, args.Out<float>(0) + to);
+    PutFloats(type_, best, count, args.out[0], to);
     if (!argmax_) return;
     uint8_t* taps = args.Out<uint8_t>(1) + to;
     for (int64_t i = 0; i < count; ++i) taps[i] = static_cast<uint8_t>(arg[i]);
   }
 
   int threads_;
+  DType type_;
   PoolAttrs attrs_;
   MapShape in_, out_;
   bool argmax_;
@@ -88,6 +92,7 @@ class MaxPoolGrad : public Kernel {
  public:
   MaxPoolGrad(const Context& context, const Graph& g, const Op& op)
       : threads_(context.threads),
+        type_(OutputOf(g, op, 0).dtype),
         attrs_(std::get<PoolAttrs>(op.attrs)),
         in_(AsMap(OutputOf(g, op, 0))),
         out_(AsMap(InputOf(g, op, 0))) {}
@@ -107,23 +112,30 @@ class MaxPoolGrad : public Kernel {
   }
 
   void Gather(const KernelArgs& args, int64_t n, int64_t y, int64_t x) const {
-    float* dx = args.Out<float>(0) + ((n * in_.h + y) * in_.w + x) * in_.c;
-    std::fill(dx, dx + in_.c, 0.0f);
     int64_t oy0 = 0, oy1 = 0, ox0 = 0, ox1 = 0;
     Windows(y, out_.h, oy0, oy1);
     Windows(x, out_.w, ox0, ox1);
-    for (int64_t oy = oy0; oy <= oy1; ++oy) {
-      const int64_t ky = y + attrs_.pad - oy * attrs_.stride;
-      for (int64_t ox = ox0; ox <= ox1; ++ox) {
-        const int64_t kx = x + attrs_.pad - ox * attrs_.stride;
-        const int64_t at = ((n * out_.h + oy) * out_.w + ox) * out_.c;
-        AddWhereTap(args.In<float>(0) + at, args.In<uint8_t>(1) + at,
-                    static_cast<int32_t>(ky * attrs_.kernel + kx), in_.c, dx);
+    const InValues dy(type_, args.in[0]);
+    const auto* argmax = args.In<uint8_t>(1);
+    for (int64_t c = 0; c < in_.c; c += kBlock) {
+      const int64_t count = std::min(kBlock, in_.c - c);
+      float dx[kBlock], wide[kBlock];
+      std::fill(dx, dx + count, 0.0f);
+      for (int64_t oy = oy0; oy <= oy1; ++oy) {
+        const int64_t ky = y + attrs_.pad - oy * attrs_.stride;
+        for (int64_t ox = ox0; ox <= ox1; ++ox) {
+          const int64_t kx = x + attrs_.pad - ox * attrs_.stride;
+          const int64_t at = ((n * out_.h + oy) * out_.w + ox) * out_.c + c;
+          AddWhereTap(dy.Floats(at, count, wide), argmax + at,
+                      static_cast<int32_t>(ky * attrs_.kernel + kx), count, dx);
+        }
       }
+      PutFloats(type_, dx, count, args.out[0], ((n * in_.h + y) * in_.w + x) * in_.c + c);
     }
   }
 
   int threads_;
+  DType type_;
   PoolAttrs attrs_;
   MapShape in_, out_;
 };
@@ -131,44 +143,57 @@ class MaxPoolGrad : public Kernel {
 class GlobalAvgPool : public Kernel {
  public:
   GlobalAvgPool(const Context& context, const Graph& g, const Op& op)
-      : threads_(context.threads), in_(AsMap(InputOf(g, op, 0))) {}
+      : threads_(context.threads), type_(InputOf(g, op, 0).dtype), in_(AsMap(InputOf(g, op, 0))) {}
 
   void Run(const KernelArgs& args) override {
     const int64_t pixels = in_.h * in_.w, blocks = (in_.c + kBlock - 1) / kBlock;
     ParallelFor(threads_, in_.n * blocks, [&](int64_t i) {
       const int64_t n = i / blocks, c = i % blocks * kBlock, count = std::min(kBlock, in_.c - c);
       double sum[kBlock] = {};
-      const float* x = args.In<float>(0) + n * pixels * in_.c + c;
-      for (int64_t p = 0; p < pixels; ++p) AddRowDouble(x + p * in_.c, count, sum);
-      float* y = args.Out<float>(0) + n * in_.c + c;
-      for (int64_t k = 0; k < count; ++k) {
-        y[k] = static_cast<float>(sum[k] / static_cast<double>(pixels));
+      float row[kBlock];
+      const InValues x(type_, args.in[0]);
+      for (int64_t p = 0; p < pixels; ++p) {
+        AddRowDouble(x.Floats((n * pixels + p) * in_.c + c, count, row), count, sum);
       }
+      for (int64_t k = 0; k < count; ++k) {
+        row[k] = static_cast<float>(sum[k] / static_cast<double>(pixels));
+      }
+      PutFloats(type_, row, count, args.out[0], n * in_.c + c);
     });
   }
 
  private:
   int threads_;
+  DType type_;
   MapShape in_;
 };
 
 class GlobalAvgPoolGrad : public Kernel {
  public:
   GlobalAvgPoolGrad(const Context& context, const Graph& g, const Op& op)
-      : threads_(context.threads), in_(AsMap(OutputOf(g, op, 0))) {}
+      : threads_(context.threads),
+        type_(OutputOf(g, op, 0).dtype),
+        in_(AsMap(OutputOf(g, op, 0))) {}
 
   void Run(const KernelArgs& args) override {
     const auto pixels = static_cast<float>(in_.h * in_.w);
     ParallelFor(threads_, in_.n * in_.h, [&](int64_t row) {
-      const float* dy = args.In<float>(0) + row / in_.h * in_.c;
-      float* dx = args.Out<float>(0) + row * in_.w * in_.c;
-      for (int64_t c = 0; c < in_.c; ++c) dx[c] = dy[c] / pixels;
-      for (int64_t x = 1; x < in_.w; ++x) std::copy(dx, dx + in_.c, dx + x * in_.c);
+      const InValues dy(type_, args.in[0]);
+      for (int64_t c = 0; c < in_.c; c += kBlock) {
+        const int64_t count = std::min(kBlock, in_.c - c);
+        float wide[kBlock], dx[kBlock];
+        const float* from = dy.Floats(row / in_.h * in_.c + c, count, wide);
+        for (int64_t k = 0; k < count; ++k) dx[k] = from[k] / pixels;
+        for (int64_t x = 0; x < in_.w; ++x) {
+          PutFloats(type_, dx, count, args.out[0], (row * in_.w + x) * in_.c + c);
+        }
+      }
     });
   }
 
  private:
   int threads_;
+  DType type_;
   MapShape in_;
 };
 

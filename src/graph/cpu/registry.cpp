@@ -14,8 +14,32 @@ std::unique_ptr<Kernel> Find(const Context& context, const Graph& g, const Op& o
   return MakeUpdateKernel(context, g, op);
 }
 
+// Kernels that read and write the compute type themselves.
 bool TakesNarrow(OpType type) {
   switch (type) {
+    case OpType::kImageNormalize:
+    case OpType::kAdd:
+    case OpType::kRelu:
+    case OpType::kReluGrad:
+    case OpType::kSigmoid:
+    case OpType::kSigmoidGrad:
+    case OpType::kBiasGrad:
+    case OpType::kBatchNorm:
+    case OpType::kBatchNormGrad:
+    case OpType::kAffine:
+    case OpType::kAffineGrad:
+    case OpType::kNormJoin:
+    case OpType::kNormGradSums:
+    case OpType::kNormGradApply:
+    case OpType::kMaxPool:
+    case OpType::kMaxPoolGrad:
+    case OpType::kGlobalAvgPool:
+    case OpType::kGlobalAvgPoolGrad:
+    case OpType::kClipGrad:
+    case OpType::kSgd:
+    case OpType::kAdam:
+    case OpType::kLars:
+    case OpType::kAccumulate:
     case OpType::kConv2d:
     case OpType::kConv2dDgrad:
     case OpType::kConv2dWgrad:

@@ -8,6 +8,7 @@
 
 #include "exp/graph/backend.h"
 #include "exp/graph/ops.h"
+#include "src/graph/cpu/values.h"
 
 namespace xp::graph::cpu {
 
@@ -16,24 +17,29 @@ struct Chunk {
   int64_t begin = 0, end = 0;  // elements of the flat buffers
 };
 
+inline constexpr int64_t kChunkElements = 16384;
+
 inline std::vector<Chunk> CutSegments(const std::vector<Segment>& segments) {
-  constexpr int64_t kChunk = 16384;
   std::vector<Chunk> chunks;
   for (size_t s = 0; s < segments.size(); ++s) {
     const int64_t end = segments[s].offset + segments[s].count;
-    for (int64_t begin = segments[s].offset; begin < end; begin += kChunk) {
-      chunks.push_back({static_cast<int>(s), begin, std::min(begin + kChunk, end)});
+    for (int64_t begin = segments[s].offset; begin < end; begin += kChunkElements) {
+      chunks.push_back({static_cast<int>(s), begin, std::min(begin + kChunkElements, end)});
     }
   }
   return chunks;
 }
 
-// Where a segment's gradient is. The update ops have in common: input 0 grad, 1 [grad_compute] and,
-// for those that may read it, [accumulated] at index `accumulated`. Compute type is f32 here.
-inline const float* GradientOf(const KernelArgs& args, const Segment& segment, bool use_accumulated,
+// A chunk's gradient as floats, from its first element on. The update ops have in common: input 0
+// grad, 1 [grad_compute] (of type `compute`) and, for those that may read it, [accumulated] at
+// index `accumulated`. `scratch`: kChunkElements.
+inline const float* GradientOf(const KernelArgs& args, const Segment& segment, const Chunk& chunk,
+                               DType compute, float* scratch, bool use_accumulated,
                                size_t accumulated = 2) {
-  if (use_accumulated) return args.In<float>(accumulated);
-  return args.In<float>(segment.compute_grad ? 1 : 0);
+  if (use_accumulated) return args.In<float>(accumulated) + chunk.begin;
+  const bool narrow = segment.compute_grad;
+  return InValues(narrow ? compute : DType::kF32, args.in[narrow ? 1 : 0])
+      .Floats(chunk.begin, chunk.end - chunk.begin, scratch);
 }
 
 }  // namespace xp::graph::cpu

@@ -13,9 +13,7 @@ namespace {
 
 class Widened : public Kernel {
  public:
-  Widened(const Context& context, const Graph& g, const Op& op)
-      : threads_(context.threads), update_(IsUpdate(op.type)) {
-    if (update_) segments_ = std::get<UpdateAttrs>(op.attrs).segments;
+  Widened(const Context& context, const Graph& g, const Op& op) : threads_(context.threads) {
     Graph wide(g.shared_layout(), DType::kF32);
     Op wide_op = op;
     std::unordered_map<TensorId, TensorId> renamed;
@@ -66,10 +64,6 @@ class Widened : public Kernel {
       if (out_slots_[i] < 0 || out[i] == nullptr) continue;
       const Copy& copy = copies_[static_cast<size_t>(out_slots_[i])];
       auto* narrow = static_cast<uint16_t*>(args.out[i]);
-      if (update_) {
-        NarrowParams(args, copy.type, narrow);
-        continue;
-      }
       const auto* wide = reinterpret_cast<const float*>(space + copy.offset);
       ParallelRanges(threads_, copy.elements, kGrain, [&](int64_t begin, int64_t end) {
         Narrow(copy.type, wide + begin, end - begin, narrow + begin);
@@ -84,23 +78,6 @@ class Widened : public Kernel {
     int64_t elements;
     DType type;
   };
-
-  // An update writes the fp32 parameters, its first output; the narrow ones are their rounding in
-  // the segments that it trains. With a factor (the last input) of 0 it wrote nothing.
-  void NarrowParams(const KernelArgs& args, DType type, uint16_t* narrow) const {
-    const auto* factor = static_cast<const float*>(args.in.back());
-    if (factor != nullptr && *factor == 0) return;
-    const auto* param = args.Out<float>(0);
-    for (const Segment& segment : segments_) {
-      ParallelRanges(threads_, segment.count, kGrain, [&](int64_t begin, int64_t end) {
-        Narrow(type, param + segment.offset + begin, end - begin, narrow + segment.offset + begin);
-      });
-    }
-  }
-
-  static bool IsUpdate(OpType type) {
-    return type == OpType::kSgd || type == OpType::kAdam || type == OpType::kLars;
-  }
 
   int SlotOf(TensorId id, const Tensor& tensor) {
     if (!IsNarrow(tensor.dtype)) return -1;
@@ -123,8 +100,6 @@ class Widened : public Kernel {
   }
 
   int threads_;
-  bool update_;
-  std::vector<Segment> segments_;  // of an update
   std::unordered_map<TensorId, int> slot_of_;
   std::vector<Copy> copies_;
   std::vector<int> in_slots_, out_slots_;

@@ -67,8 +67,10 @@ OpenedDevice OpenDevice(const DeviceRequest& r) {
   bool half = r.precision == "bf16" || r.precision == "fp16";
   int index = 0;
   if (!WantsCuda(r.device, &index)) {
-    opened.backend = graph::CreateCpuBackend(r.threads, r.plans);
     ChooseCpuPrecision(r.precision, &opened);
+    // In fp32 convolutions are nine tenths of a step: not worth other bits.
+    const bool passes = opened.compute != DType::kF32;
+    opened.backend = graph::CreateCpuBackend({r.threads, passes, r.plans});
     return opened;
   }
   graph::CudaOptions cuda;

@@ -85,7 +85,7 @@ TEST_CASE("a network trains in bf16 on the CPU as in fp32, over 50 steps, twice 
   Backend& cpu = *TestBackends()[0];
   for (const bool squeeze : {false, true}) {
     const ResidualNetOptions options{.pool = true, .squeeze = squeeze};
-    const StepPasses passes = cpu.step_passes();
+    const StepPasses passes = {.sums = true, .pairs = true};
     const Trained wide = TrainResidualNet(cpu, DType::kF32, passes, 50, options);
     const Trained narrow = TrainResidualNet(cpu, DType::kBF16, passes, 50, options);
     const Trained again = TrainResidualNet(cpu, DType::kBF16, passes, 50, options);

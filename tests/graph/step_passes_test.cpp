@@ -246,7 +246,7 @@ TEST_CASE("results in their inputs' place change no bit", "[passes]") {
   for (Backend* backend : TestBackends()) {
     for (bool squeeze : {false, true}) {
       for (DType type : {DType::kF32, DType::kBF16}) {
-        // The CPU puts nothing in place; its values only move.
+        // The CPU rewrites nothing and puts nothing in place.
         if (!backend->is_cuda() && (type != DType::kF32 || squeeze)) continue;
         INFO(backend->name() << " " << DTypeName(type) << " squeeze " << squeeze);
         const ResidualNetOptions options{.pool = true, .squeeze = squeeze};

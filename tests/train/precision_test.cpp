@@ -32,11 +32,12 @@ TEST_CASE("the CPU computes in fp32 and bf16, and says what it doesn't compute")
 
 TEST_CASE("the CPU rewrites a step as the plans of an earlier run say") {
   const auto passes = [](const std::vector<std::string>& plans) {
-    return graph::CreateCpuBackend(1, plans)->PlanNotes();
+    return graph::CreateCpuBackend({1, true, plans})->PlanNotes();
   };
   const std::vector<std::string> none{"step passes = none"}, sums{"step passes = sums"};
   CHECK(passes(none) == none);
   CHECK(passes(sums) == sums);
+  CHECK(graph::CreateCpuBackend(1)->PlanNotes().empty());  // the reference rewrites nothing
   // Those of a GPU that the CPU doesn't do are left out.
   CHECK(passes({"a plan", "step passes = sums,pairs,pool,gram"}) ==
         std::vector<std::string>{"step passes = sums,pairs"});

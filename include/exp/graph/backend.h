@@ -77,7 +77,7 @@ class Backend {
   virtual const std::string& description() const = 0;  // "NVIDIA H200, driver 580.159"
   virtual bool is_cuda() const = 0;
 
-  // What of step_passes.h makes a step faster here.
+  // What of step_passes.h makes a step faster here. The CPU, the reference, rewrites nothing.
   virtual StepPasses step_passes() const { return {}; }
 
   // Throws UsageError when this backend can't run such an op (a type it lacks).

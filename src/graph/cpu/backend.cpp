@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "exp/base/error.h"
+#include "exp/graph/cpu.h"
 #include "exp/graph/memory_plan.h"
 #include "src/graph/cpu/onednn.h"
 #include "src/graph/cpu/registry.h"
@@ -97,11 +98,12 @@ const std::string kStepPassesNote = "step passes = ";
 
 // The passes that spare memory traffic here. The others trade it for arithmetic, or their kernels
 // are references.
-StepPasses CpuPasses(const std::vector<std::string>& plans) {
+StepPasses CpuPasses(const CpuOptions& options) {
+  if (!options.step_passes) return {};
   const StepPasses all{.sums = true, .pairs = true};
-  if (plans.empty()) return AllowedStepPasses(all);
+  if (options.plans.empty()) return AllowedStepPasses(all);
   StepPasses passes;
-  for (const std::string& note : plans) {
+  for (const std::string& note : options.plans) {
     if (!note.starts_with(kStepPassesNote)) continue;
     const StepPasses recorded = RecordedStepPasses(all, note.substr(kStepPassesNote.size()));
     passes.sums = recorded.sums;
@@ -112,9 +114,10 @@ StepPasses CpuPasses(const std::vector<std::string>& plans) {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(int threads, const std::vector<std::string>& plans) : passes_(CpuPasses(plans)) {
+  explicit CpuBackend(const CpuOptions& options)
+      : rewrites_(options.step_passes), passes_(CpuPasses(options)) {
     int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    context_.threads = threads > 0 ? threads : cores;
+    context_.threads = options.threads > 0 ? options.threads : cores;
     description_ = fmt::format("cpu, {} threads", context_.threads);
   }
   const std::string& name() const override { return name_; }
@@ -122,6 +125,7 @@ class CpuBackend : public Backend {
   bool is_cuda() const override { return false; }
   StepPasses step_passes() const override { return passes_; }
   std::vector<std::string> PlanNotes() const override {
+    if (!rewrites_) return {};
     return {kStepPassesNote + StepPassesText(passes_)};
   }
 
@@ -167,6 +171,7 @@ class CpuBackend : public Backend {
 
  private:
   cpu::Context context_;
+  bool rewrites_;
   StepPasses passes_;
   std::string name_ = "cpu";
   std::string description_;
@@ -176,10 +181,12 @@ class CpuBackend : public Backend {
 
 CpuBf16 CpuBf16Support() { return cpu::Bf16Support(); }
 
-std::unique_ptr<Backend> CreateCpuBackend(int threads, const std::vector<std::string>& plans) {
-  return std::make_unique<CpuBackend>(threads, plans);
+std::unique_ptr<Backend> CreateCpuBackend(const CpuOptions& options) {
+  return std::make_unique<CpuBackend>(options);
 }
 
-std::unique_ptr<Backend> CreateCpuBackend(int threads) { return CreateCpuBackend(threads, {}); }
+std::unique_ptr<Backend> CreateCpuBackend(int threads) {
+  return CreateCpuBackend(CpuOptions{.threads = threads, .plans = {}});
+}
 
 }  // namespace xp::graph

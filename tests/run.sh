@@ -33,8 +33,7 @@ build_sanitized() {
 }
 
 stage "build with warnings as errors (CUDA backend: $cuda)"
-# As little optimized as tests stay quick, and without debug information, which the sanitized build has.
-configure_and_build "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" -DEXP_CUDA=$cuda -DEXP_CUDA_ARCHITECTURES=90
+configure_and_build "$build" -DCMAKE_BUILD_TYPE=Release -DEXP_CUDA=$cuda -DEXP_CUDA_ARCHITECTURES=90
 stage "tests; meanwhile the build under ASan and UBSan: ${sanitized[*]}"
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 build_sanitized &

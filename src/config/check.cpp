@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <regex>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "exp/config/schema.h"
@@ -39,46 +41,61 @@ void Schema(Checker& checker) {
   }
 }
 
-// Whether `text` has "WORD[a, rule]".
-bool NamesRule(std::string_view text, std::string_view word, const std::string& rule) {
-  for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
-    std::string_view list = text.substr(at + word.size());
+// What comments silence: "# exp: ignore[rule, rule]" on a line, "# exp: ignore-file[rule]" in the
+// config's own file. The files are looked through once, however many findings there are.
+class Silences {
+ public:
+  explicit Silences(const Resolved& resolved) {
+    for (const SourceFile& source : resolved.sources) {
+      Read(source, &source == &resolved.sources.front());
+    }
+  }
+
+  // `where` of a finding is "file:line:column" or "file:line".
+  bool Cover(const Finding& finding) const {
+    const std::string line = finding.where.substr(0, finding.where.rfind(':'));
+    return file_.count(finding.rule) > 0 || lines_.count({finding.where, finding.rule}) > 0 ||
+           lines_.count({line, finding.rule}) > 0;
+  }
+
+ private:
+  void Read(const SourceFile& source, bool own) {
+    constexpr std::string_view kMark = "exp: ignore", kLine = "[", kFile = "-file[";
+    const std::string_view text = source.content;
+    int line = 1;
+    size_t counted = 0;
+    for (size_t at = text.find(kMark); at != text.npos; at = text.find(kMark, at + 1)) {
+      line += static_cast<int>(std::count(text.begin() + static_cast<std::ptrdiff_t>(counted),
+                                          text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+      counted = at;
+      const std::string_view rest = text.substr(at + kMark.size());
+      if (rest.starts_with(kLine)) {
+        const std::string where = fmt::format("{}:{}", source.path, line);
+        for (std::string& rule : Rules(rest.substr(kLine.size())))
+          lines_.emplace(where, std::move(rule));
+      } else if (own && rest.starts_with(kFile)) {
+        for (std::string& rule : Rules(rest.substr(kFile.size()))) file_.insert(std::move(rule));
+      }
+    }
+  }
+
+  // "a, b]..." as a list.
+  static std::vector<std::string> Rules(std::string_view list) {
     list = list.substr(0, list.find_first_of("]\n"));
+    std::vector<std::string> rules;
     while (!list.empty()) {
       std::string_view name = list.substr(0, list.find(','));
       list.remove_prefix(std::min(list.size(), name.size() + 1));
       while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
       while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
-      if (name == rule) return true;
+      rules.emplace_back(name);
     }
+    return rules;
   }
-  return false;
-}
 
-std::string_view LineOf(std::string_view text, int line) {
-  size_t at = 0;
-  for (int i = 1; i < line && at != std::string_view::npos; ++i) {
-    at = text.find('\n', at);
-    if (at != std::string_view::npos) ++at;
-  }
-  if (at == std::string_view::npos) return {};
-  return text.substr(at).substr(0, text.substr(at).find('\n'));
-}
-
-// "# exp: ignore[rule]" on the line, "# exp: ignore-file[rule]" in the file.
-bool Silenced(const Resolved& resolved, const Finding& finding) {
-  if (!resolved.sources.empty() &&
-      NamesRule(resolved.sources.front().content, "exp: ignore-file[", finding.rule))
-    return true;
-  for (const SourceFile& source : resolved.sources) {
-    if (finding.where.rfind(source.path + ":", 0) != 0) continue;
-    int line = 0;
-    const char* digits = finding.where.c_str() + source.path.size() + 1;
-    std::from_chars(digits, finding.where.c_str() + finding.where.size(), line);
-    return NamesRule(LineOf(source.content, line), "exp: ignore[", finding.rule);
-  }
-  return false;
-}
+  std::set<std::string> file_;
+  std::set<std::pair<std::string, std::string>> lines_;  // "file:line" and rule
+};
 
 }  // namespace
 
@@ -198,8 +215,9 @@ std::vector<Finding> Check(const Resolved& resolved, const std::string& path,
   CheckData(checker);
   if (checker.own && options.more) options.more(resolved, checker.findings);
   std::vector<Finding>& findings = checker.findings;
+  const Silences silences(resolved);
   findings.erase(std::remove_if(findings.begin(), findings.end(),
-                                [&](const Finding& f) { return Silenced(resolved, f); }),
+                                [&](const Finding& f) { return silences.Cover(f); }),
                  findings.end());
   return std::move(findings);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
 #include <valijson/schema.hpp>
 #include <valijson/schema_parser.hpp>
@@ -183,6 +184,7 @@ class Judge {
   // The deepest complaints say most: an anyOf at the top only repeats that something below is
   // wrong.
   void Add(const std::vector<std::string>& context) {
+    if (!seen_.insert(context).second) return;  // once for each unknown key of a dict
     std::vector<std::string> path = PathOf(context);
     const Node* node = root_.At(Joined(path));
     if (node == nullptr) return;
@@ -206,9 +208,12 @@ class Judge {
   }
 
   void Push(Problem problem) {
-    for (const Problem& known : problems) {
-      // An anyOf that fails repeats the complaint about what lies below it.
-      if (known.path == problem.path || known.path.rfind(problem.path + ".", 0) == 0) return;
+    // An anyOf that fails repeats the complaint about what lies below it.
+    if (covered_.count(problem.path) > 0) return;
+    covered_.insert(problem.path);
+    for (size_t dot = problem.path.find('.'); dot != std::string::npos;
+         dot = problem.path.find('.', dot + 1)) {
+      covered_.insert(problem.path.substr(0, dot));
     }
     problems.push_back(std::move(problem));
   }
@@ -278,6 +283,8 @@ class Judge {
   }
 
   const Node& root_;
+  std::set<std::vector<std::string>> seen_;  // contexts
+  std::set<std::string> covered_;            // paths of the problems and of what is above them
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "exp/config/check.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "catch.h"
 #include "exp/base/error.h"
@@ -182,10 +183,10 @@ TEST_CASE("tens of thousands of findings are told in seconds, and silenced where
   }
   text += "last_key: 1  # exp: ignore[schema]\n";
   std::string path = folder.Write("many.yaml", text);
-  auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of the processor: the machine may be busy
   std::vector<Finding> findings = All(Load(path), path);
-  std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  CHECK(took.count() < 20);  // 14 s for a quarter of it when each finding looked through the file
+  // Some seconds in a sanitized build; minutes when each finding looked through the file.
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 60);
   CHECK(Find(findings, "schema") != nullptr);
   auto names = [&](const std::string& key) {
     return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) {

@@ -62,7 +62,8 @@ Finding AddressSpace(const System& system) {
 
 Finding SharedMemory(const System& system) {
   Finding f{.id = "shm", .group = "health", .level = Level::kAbsent};
-  auto space = system.Exists("/dev/shm") ? system.SpaceAt("/dev/shm") : std::nullopt;
+  std::optional<Space> space;
+  if (system.Exists("/dev/shm")) space = system.SpaceAt("/dev/shm");
   if (!space) {
     f.found = "there is no /dev/shm";
     return f;

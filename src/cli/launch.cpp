@@ -23,6 +23,7 @@
 #include "exp/snapshot/environment.h"
 #include "exp/snapshot/gpu_sampler.h"
 #include "exp/snapshot/redact.h"
+#include "exp/train/checkpoint.h"
 #include "exp/train/trainer.h"
 #include "src/cli/command.h"
 #include "src/cli/describe_config.h"
@@ -328,6 +329,7 @@ LaunchResult Execute(const Launch& launch) {
   std::string warning = record::NetworkFileSystemWarning(launch.store);
   if (!warning.empty()) fmt::print(stderr, "warning: {}\n", warning);
   std::unique_ptr<record::RunWriter> writer = Open(launch, p);
+  if (!launch.resume_run.empty()) train::RemoveUnfinished(p.work_dir);
   if (!warning.empty()) writer->Warning("store.network", warning);
   for (const config::Notice& n : launch.config.warnings) {
     writer->Warning("config." + n.code, n.where.empty() ? n.message : n.where + ": " + n.message);

@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "exp/base/error.h"
-#include "exp/base/hash.h"
 #include "exp/config/canonical.h"
 #include "exp/record/reader.h"
 #include "exp/record/store.h"
@@ -14,6 +13,7 @@
 #include "src/cli/command.h"
 #include "src/cli/launch.h"
 #include "src/cli/model_source.h"
+#include "src/cli/resume.h"
 #include "src/cli/table.h"
 
 namespace fs = std::filesystem;
@@ -66,18 +66,7 @@ Launch FromRecord(const record::Run& run, const Options& options, const fs::path
   launch.work_dir = options.work_dir;
   launch.parent_id = run.id;
   launch.relation = "reproduces";
-  // A run that began at another one's checkpoint begins there again.
-  for (const record::WarningRecord& w : run.warnings) {
-    size_t space = w.message.find(' ');
-    if (w.code != "config.resume.from" || space == std::string::npos) continue;
-    launch.resume_checkpoint = w.message.substr(space + 1);
-    std::error_code error;
-    if (!fs::is_regular_file(launch.resume_checkpoint, error) ||
-        HashFile(launch.resume_checkpoint).Hex() != w.message.substr(0, space)) {
-      throw JobError({.what = "the checkpoint that it began from is gone or changed",
-                      .where = launch.resume_checkpoint.string()});
-    }
-  }
+  launch.resume_checkpoint = BeganFrom(run);
   // A run that ended early is compared as far as it came.
   launch.max_epochs = options.epochs;
   if (options.epochs < 0 && run.state != "finished") {

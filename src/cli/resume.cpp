@@ -93,6 +93,14 @@ void GoOn(const record::Run& run, const record::CheckpointRecord& from, Launch& 
   launch.name = run.name;
 }
 
+// A run without a checkpoint of its own begins again, where it began.
+void BeginAgain(const record::Run& run, Launch& launch) {
+  fmt::print("run {} has no checkpoint yet: it begins again\n", run.id);
+  launch.resume_checkpoint = BeganFrom(run);
+  launch.resume_run = run.id;
+  launch.name = run.name;
+}
+
 void RefuseRunning(const record::Run& run) {
   if (run.state == "running") Owned(run);
 }
@@ -143,6 +151,21 @@ void Run(const Options& options, Context& context) {
 
 }  // namespace
 
+fs::path BeganFrom(const record::Run& run) {
+  for (const record::WarningRecord& w : run.warnings) {
+    size_t space = w.message.find(' ');
+    if (w.code != "config.resume.from" || space == std::string::npos) continue;
+    fs::path path = w.message.substr(space + 1);
+    std::error_code error;
+    if (fs::is_regular_file(path, error) && HashFile(path).Hex() == w.message.substr(0, space))
+      return path;
+    throw JobError({.what = "the checkpoint that run " + run.id + " began from is gone or changed",
+                    .where = path.string(),
+                    .next = "put it back there, or start a new run"});
+  }
+  return {};
+}
+
 void SetUpResume(const ResumeRequest& request, Launch& launch) {
   config::Node clean = CleanConfig(launch);
   std::string hash = config::Identity(clean).Hex();
@@ -161,13 +184,7 @@ void SetUpResume(const ResumeRequest& request, Launch& launch) {
   launch.plans = RecordedPlans(run);
   if (run.config_hash == hash) {
     if (!request.work_dir_given) launch.work_dir = run.work_dir;
-    if (automatic && run.checkpoints.empty()) {
-      fmt::print("run {} has no checkpoint to go on from: it begins again\n", run.id);
-      launch.resume_run = run.id;
-      launch.name = run.name;
-      return;
-    }
-    return GoOn(run, Newest(run), launch);
+    return run.checkpoints.empty() ? BeginAgain(run, launch) : GoOn(run, Newest(run), launch);
   }
   std::vector<std::string> changes =
       ConfigChanges(config::FromJson(run.config_json, "record of " + run.id), clean);

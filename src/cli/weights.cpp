@@ -7,6 +7,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/printable.h"
+#include "exp/train/checkpoint.h"
 #include "exp/train/safetensors.h"
 #include "exp/train/tensor_file.h"
 #include "exp/train/weight_names.h"
@@ -92,7 +93,7 @@ void Show(const ShowOptions& options) {
 std::string ModelName(const TensorInfo& tensor, bool ema) {
   if (tensor.name.starts_with("ema.")) return ema ? tensor.name.substr(4) : "";
   bool state = tensor.name.starts_with("optimizer.") || tensor.name.starts_with("loss_scale") ||
-               tensor.name == "unit_scale";
+               tensor.name == "unit_scale" || tensor.name.starts_with(train::kEpochBegin);
   return state ? "" : tensor.name;
 }
 

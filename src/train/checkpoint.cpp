@@ -174,6 +174,19 @@ std::vector<CheckpointEntry> ListCheckpoints(const std::filesystem::path& folder
   return entries;
 }
 
+void RemoveUnfinished(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> unfinished;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    // "epoch_3.safetensors.tmp.4711" (WriteFileAtomic)
+    std::filesystem::path written = at->path().stem();
+    if (written.extension() == ".tmp" && HasCheckpointName(written.stem()))
+      unfinished.push_back(at->path());
+  }
+  for (const std::filesystem::path& path : unfinished) std::filesystem::remove(path, error);
+}
+
 std::optional<Checkpoint> LoadNewestCheckpoint(
     const std::filesystem::path& folder,
     const std::function<void(const std::filesystem::path&, const std::string&)>& warn) {

@@ -47,8 +47,17 @@ LossSums LossSums::Parse(const std::string& text) {
 
 CheckpointEvent WriteRunCheckpoint(const fs::path& work_dir, const CheckpointInfo& info,
                                    const FlatState& state, const Setup& setup,
-                                   const std::string& name) {
+                                   const CheckpointExtras& extras) {
   std::vector<NamedTensor> tensors = ExportState(setup.params->layout(), state, setup.slot_names);
+  CheckpointInfo saved = info;
+  if (extras.epoch_begin != nullptr) {
+    for (NamedTensor& t :
+         ExportState(setup.params->layout(), *extras.epoch_begin, setup.slot_names)) {
+      t.name.insert(0, kEpochBegin);
+      tensors.push_back(std::move(t));
+    }
+    saved.metadata["exp.epoch_begin_step"] = std::to_string(extras.epoch_begin_step);
+  }
   std::vector<TensorView> views;
   views.reserve(tensors.size());
   for (const NamedTensor& t : tensors)
@@ -58,8 +67,7 @@ CheckpointEvent WriteRunCheckpoint(const fs::path& work_dir, const CheckpointInf
   if (error)
     throw JobError({.what = "can't be created: " + error.message(), .where = work_dir.string()});
   CheckpointEvent e;
-  fs::path path = work_dir / (name.empty() ? CheckpointFileName(info) : name);
-  CheckpointInfo saved = info;
+  fs::path path = work_dir / (extras.name.empty() ? CheckpointFileName(info) : extras.name);
   saved.metadata["exp.categories"] = setup.categories;
   if (setup.background_last) saved.metadata["exp.background"] = "last";  // weight_names.h
   e.hash = SaveCheckpoint(path, saved, views);
@@ -106,6 +114,38 @@ std::set<std::string> ModelNames(const graph::ParamLayout& layout,
   return names;
 }
 
+// A number of the metadata; `absent` where there is none.
+int64_t Count(const CheckpointInfo& info, const char* key, int64_t absent) {
+  auto at = info.metadata.find(key);
+  return at == info.metadata.end() ? absent : std::strtoll(at->second.c_str(), nullptr, 10);
+}
+
+// Reads the state whose names in the file begin with `prefix`; what of it is missing.
+std::set<std::string> ReadPrefixed(const TensorFile& file, const std::string& prefix,
+                                   const Setup& setup, FlatState* state) {
+  std::set<std::string> missing = ModelNames(setup.params->layout(), setup.slot_names);
+  for (const TensorInfo& t : file.tensors()) {
+    if (!t.name.starts_with(prefix)) continue;
+    NamedTensor named = ReadNamed(file, t);
+    named.name.erase(0, prefix.size());
+    if (ImportTensor(setup.params->layout(), named, setup.slot_names, file.path(), state))
+      missing.erase(named.name);
+  }
+  return missing;
+}
+
+// Only where it leads to the checkpoint's step under this config: another batch size, confirmed
+// with --accept-changes, divides epochs otherwise.
+void ReadEpochBegin(const Checkpoint& checkpoint, const Setup& setup, ResumePoint* point) {
+  int64_t step = Count(checkpoint.info, "exp.epoch_begin_step", -1);
+  int64_t iters = setup.optimizer.cumulative_iters;
+  if (step < 0 || point->step - step != (point->batch + iters - 1) / iters) return;
+  FlatState state = setup.ReadState();
+  if (!ReadPrefixed(*checkpoint.file, kEpochBegin, setup, &state).empty()) return;
+  point->epoch_begin = std::move(state);
+  point->epoch_begin_step = step;
+}
+
 }  // namespace
 
 ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64_t seed) {
@@ -118,13 +158,7 @@ ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64
          .next = fmt::format("resume with --seed {}", info.seed)});
   }
   FlatState state = setup.ReadState();
-  std::set<std::string> missing = ModelNames(setup.params->layout(), setup.slot_names);
-  for (const TensorInfo& t : checkpoint.file->tensors()) {
-    if (ImportTensor(setup.params->layout(), ReadNamed(*checkpoint.file, t), setup.slot_names,
-                     where, &state)) {
-      missing.erase(t.name);
-    }
-  }
+  std::set<std::string> missing = ReadPrefixed(*checkpoint.file, "", setup, &state);
   if (!missing.empty()) {
     throw UsageError(
         {.what = "the checkpoint lacks " + Listed(missing),
@@ -132,11 +166,17 @@ ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64
          .next = "resume with the config of the run that wrote it, or start anew with load_from"});
   }
   setup.WriteState(state);
-  ResumePoint point{.epoch = info.epoch, .batch = info.batch, .step = info.step};
+  ResumePoint point;
+  point.epoch = info.epoch;
+  point.batch = info.batch;
+  point.step = info.step;
   if (auto it = info.metadata.find("exp.lr_scale"); it != info.metadata.end())
     point.lr_scale = std::strtod(it->second.c_str(), nullptr);
   if (auto it = info.metadata.find("exp.loss_sums"); it != info.metadata.end())
     point.sums = LossSums::Parse(it->second);
+  point.incidents = static_cast<int>(Count(info, "exp.nonfinite_events", 0));
+  point.metrics = info.metrics;
+  ReadEpochBegin(checkpoint, setup, &point);
   return point;
 }
 

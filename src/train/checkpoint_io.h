@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "exp/train/checkpoint.h"
@@ -30,12 +32,23 @@ struct ResumePoint {
   int64_t batch = 0, step = 0;
   LossSums sums;
   double lr_scale = 1;  // what roll backs have made of the learning rate ("exp.lr_scale")
+  int incidents = 0;    // numbers that weren't finite so far ("exp.nonfinite_events")
+  std::map<std::string, double> metrics;  // of this state
+  // In the middle of an epoch, where the checkpoint has it: what the epoch began with.
+  std::optional<FlatState> epoch_begin;
+  int64_t epoch_begin_step = 0;
 };
 
-// Under CheckpointFileName, or `name`.
+// The parts of a checkpoint beside the state itself.
+struct CheckpointExtras {
+  const FlatState* epoch_begin = nullptr;  // for a roll back behind `epoch_begin_step`
+  int64_t epoch_begin_step = 0;
+  std::string name;  // of the file, instead of CheckpointFileName
+};
+
 CheckpointEvent WriteRunCheckpoint(const std::filesystem::path& work_dir,
                                    const CheckpointInfo& info, const FlatState& state,
-                                   const Setup& setup, const std::string& name = "");
+                                   const Setup& setup, const CheckpointExtras& extras = {});
 void RemoveSuperfluous(const std::filesystem::path& work_dir, const KeepPolicy& policy);
 
 // Throws UsageError naming the tensors when the checkpoint is of another model or optimizer, or of

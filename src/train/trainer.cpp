@@ -59,7 +59,7 @@ class Trainer {
   void Run() {
     EmitStart();
     bool stopped = false;
-    trace_.start = setup_->ReadState();
+    if (!traced_) trace_.start = setup_->ReadState();
     for (epoch_ = first_epoch_; epoch_ < setup_->max_epochs && !stopped;) {
       Outcome outcome = RunEpoch();
       stopped = outcome == Outcome::kStopped;
@@ -80,6 +80,23 @@ class Trainer {
     step_ = point.step;
     sums_ = point.sums;
     lr_scale_ = point.lr_scale;
+    incidents_ = point.incidents;
+    metrics_.assign(point.metrics.begin(), point.metrics.end());
+    if (point.epoch_begin) TraceFromBegin(std::move(*point.epoch_begin), point.epoch_begin_step);
+    // A process that was killed behind its last checkpoint didn't come to this.
+    RemoveSuperfluous(options_.work_dir, setup_->keep);
+  }
+
+  // What is resumed in the middle of an epoch rolls back to its begin, as if it hadn't been
+  // stopped.
+  void TraceFromBegin(FlatState state, int64_t step) {
+    traced_ = true;
+    trace_.epoch = first_epoch_;
+    trace_.start = std::move(state);
+    trace_.start_step = step;
+    for (; step < step_; ++step)
+      trace_.steps.push_back(
+          {.losses = {}, .lr = setup_->schedule->LrAt(step) * lr_scale_, .reported = false});
   }
 
   // Of a folder the newest checkpoint that is intact.
@@ -133,11 +150,7 @@ class Trainer {
     BeginTrace();
     for (bool more = true; more;) {
       more = batch_number_ < loader.batches_per_epoch();
-      if (more && Stopping()) {
-        if (!Drain(0)) return Outcome::kAgain;
-        SaveCheckpointNow(epoch_, batch_number_);
-        return Outcome::kStopped;
-      }
+      if (more && Stopping()) return StopHere();
       if (more) more = TrainStep();
       if (batch_number_ >= loader.batches_per_epoch() && EvaluationDue())
         setup_->evaluator->Prefetch();
@@ -151,7 +164,18 @@ class Trainer {
     return FinishEpoch(seconds);
   }
 
+  // Saves what resuming in the middle of an epoch needs.
+  Outcome StopHere() {
+    if (!Drain(0)) return Outcome::kAgain;
+    FlatState state = setup_->ReadState();
+    if (!KeepFinite(&state, 0)) return Outcome::kAgain;
+    SaveState(state, epoch_, batch_number_);
+    return Outcome::kStopped;
+  }
+
+  // Begins with the epoch, unless a checkpoint of its middle told how that began.
   void BeginTrace() {
+    if (std::exchange(traced_, false)) return;
     trace_.epoch = epoch_;
     trace_.start_step = step_;
     trace_.start_batch = first_batch_;
@@ -295,15 +319,7 @@ class Trainer {
   Outcome FinishEpoch(double train_seconds) {
     FlatState state = std::move(spare_);
     setup_->ReadState(&state);
-    // Weights may break without any loss showing it.
-    while (!AllFinite(state.params) || !AllFinite(state.states)) {
-      int64_t batches = setup_->train->batches_per_epoch();
-      if (!Handle(step_ - 1, true)) return Outcome::kAgain;
-      while (batch_number_ < batches && TrainStep()) {
-        if (!Drain(0)) return Outcome::kAgain;
-      }
-      setup_->ReadState(&state);
-    }
+    if (!KeepFinite(&state, setup_->train->batches_per_epoch())) return Outcome::kAgain;
     auto hashes = std::async(std::launch::async, [&state] {
       return std::pair{WeightsHash(state), OptimizerHash(state)};
     });
@@ -342,6 +358,19 @@ class Trainer {
     return Stopping() && !last ? Outcome::kStopped : Outcome::kDone;
   }
 
+  // Weights may break without any loss showing it. Where a step is left out for that, those behind
+  // it are trained again up to batch `until`. False: the epoch begins anew.
+  bool KeepFinite(FlatState* state, int64_t until) {
+    while (!AllFinite(state->params) || !AllFinite(state->states)) {
+      if (!Handle(step_ - 1, true)) return false;
+      while (batch_number_ < until && TrainStep()) {
+        if (!Drain(0)) return false;
+      }
+      setup_->ReadState(state);
+    }
+    return true;
+  }
+
   bool EvaluationDue() const {
     const int interval = setup_->eval_interval;
     return setup_->evaluator && interval > 0 &&
@@ -358,8 +387,6 @@ class Trainer {
     e->eval_seconds = Seconds(start);
   }
 
-  void SaveCheckpointNow(int epoch, int64_t batch) { SaveState(setup_->ReadState(), epoch, batch); }
-
   void SaveState(const FlatState& state, int epoch, int64_t batch) {
     CheckpointInfo info;
     info.epoch = epoch;
@@ -368,12 +395,18 @@ class Trainer {
     info.seed = options_.seed;
     info.metadata = options_.record_metadata;
     if (lr_scale_ != 1) info.metadata["exp.lr_scale"] = fmt::format("{:a}", lr_scale_);
+    if (incidents_ > 0) info.metadata["exp.nonfinite_events"] = std::to_string(incidents_);
+    CheckpointExtras extras;
     if (batch == 0) {
       for (const auto& [name, value] : metrics_) info.metrics[name] = value;
     } else {
       info.metadata["exp.loss_sums"] = sums_.Text();
+      if (setup_->non_finite.action == NonFinitePolicy::Action::kRollBack) {
+        extras.epoch_begin = &trace_.start;
+        extras.epoch_begin_step = trace_.start_step;
+      }
     }
-    observer_.OnCheckpoint(WriteRunCheckpoint(options_.work_dir, info, state, *setup_));
+    observer_.OnCheckpoint(WriteRunCheckpoint(options_.work_dir, info, state, *setup_, extras));
     RemoveSuperfluous(options_.work_dir, setup_->keep);
   }
 
@@ -391,6 +424,7 @@ class Trainer {
   int64_t first_batch_ = 0, batch_number_ = 0, step_ = 0;
   int prefetched_epoch_ = -1;  // the train loader has begun with it
   EpochTrace trace_;
+  bool traced_ = false;  // the epoch to be resumed is in trace_ from its begin
   FlatState spare_;      // memory for the next epoch's state
   LossSums trace_sums_;  // when the epoch's trace began
   double lr_scale_ = 1;

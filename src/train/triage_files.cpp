@@ -181,7 +181,7 @@ void SaveIncident(Incident& incident, const Setup& setup, const TrainOptions& op
   info.seed = options.seed;
   info.metadata = options.record_metadata;
   info.metadata["exp.lr"] = fmt::format("{:a}", incident.lr);
-  WriteRunCheckpoint(incident.folder, info, incident.before, setup, "before.safetensors");
+  WriteRunCheckpoint(incident.folder, info, incident.before, setup, {.name = "before.safetensors"});
   WriteFileAtomic(incident.folder / "report.json", ReportJson(incident));
   WriteFileAtomic(incident.folder / "report.txt", IncidentText(incident));
 }

@@ -130,6 +130,14 @@ has "$out" "finished"
 has "$("$exp" show @)" "continues"
 [ "$(hashes @ | wc -l)" = 1 ] || fail "one more epoch was to be run"
 "$exp" reproduce @ >/dev/null || fail "a continued run is reproduced from its checkpoint"
+# Killed before it has a checkpoint of its own, it begins again at the other run's.
+"$exp" resume whole --set runner.max_epochs=5 --set optimizer.lr=0.001 --accept-changes >killed.log 2>&1 &
+pid=$!
+for _ in $(seq 1200); do grep -q 'training on' killed.log && break; sleep 0.02; done
+kill -KILL $pid; wait $pid || true
+out=$("$exp" resume @) || fail "resume of a continued run: $out"
+has "$out" "has no checkpoint yet: it begins again"
+[ "$(hashes @)" = "$(hashes @~2)" ] || fail "it began elsewhere: $("$exp" ls)"
 
 # bf16 on the CPU trains and repeats, and isn't fp32; what isn't computed as asked is said, and recorded.
 out=$("${run[@]}" tiny.yaml --name narrow --set precision=bf16 2>&1) || fail "bf16: $out"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "catch.h"
 #include "exp/base/error.h"
@@ -109,6 +110,21 @@ TEST_CASE("resuming falls back to the newest checkpoint that is intact") {
 
   FlipByte(folder / "epoch_9.safetensors", 20);
   CHECK_THROWS_WITH(LoadNewestCheckpoint(folder.path(), warn), ContainsSubstring("none of its 3"));
+}
+
+TEST_CASE("what a killed process left half written is removed, nothing else") {
+  TempFolder folder;
+  for (const char* name :
+       {"epoch_1.safetensors", "epoch_2.safetensors.tmp.4711", "iter_30.safetensors.tmp.1",
+        "notes.txt.tmp.3", "epoch_2.safetensors.tmp", "my_epoch_2.safetensors.tmp.3"})
+    WriteFileAtomic(folder / name, "x");
+  RemoveUnfinished(folder.path());
+  RemoveUnfinished(folder / "absent");
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    left.insert(entry.path().filename().string());
+  CHECK(left == std::set<std::string>{"epoch_1.safetensors", "notes.txt.tmp.3",
+                                      "epoch_2.safetensors.tmp", "my_epoch_2.safetensors.tmp.3"});
 }
 
 TEST_CASE("the keep policy lets go of nothing that one of its rules asks for") {

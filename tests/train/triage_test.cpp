@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "catch.h"
@@ -33,17 +34,27 @@ struct Diary : Observer {
   std::vector<int64_t> steps;
   std::vector<double> rates;
   std::vector<std::string> codes, epochs;
-  std::string report;
+  std::string report, rolled_back;
   bool ended = false;
+  int64_t stop_at = -1;
+  size_t stop_epochs = 0;
+  int stop_events = -1;
+  std::atomic<bool> stop{false};
 
   void OnStep(const StepEvent& e) override {
     steps.push_back(e.step);
     rates.push_back(e.lr);
+    if (e.step == stop_at) stop = true;
   }
-  void OnEpoch(const EpochEvent& e) override { epochs.push_back(e.weights_hash.Hex()); }
+  void OnEpoch(const EpochEvent& e) override {
+    epochs.push_back(e.weights_hash.Hex());
+    if (epochs.size() == stop_epochs) stop = true;
+  }
   void OnWarning(const WarningEvent& e) override {
     codes.push_back(e.code);
     if (e.code == "nonfinite.report") report = e.message;
+    if (e.code == "nonfinite.rolled_back") rolled_back = e.message;
+    if (Count("nonfinite.report") == stop_events) stop = true;
   }
   void OnEnd(const EndEvent&) override { ended = true; }
   int Count(const std::string& code) const {
@@ -51,8 +62,11 @@ struct Diary : Observer {
   }
 };
 
-void RunTraining(const config::Node& config, const std::filesystem::path& work_dir, Diary* diary) {
+void RunTraining(const config::Node& config, const std::filesystem::path& work_dir, Diary* diary,
+                 const std::filesystem::path& resume = {}) {
   TrainOptions options = SmallDetector::Options(work_dir);
+  options.resume_checkpoint = resume;
+  options.stop = &diary->stop;
   options.record_metadata = {{"exp.run", "abc"}};
   Train(config, options, *diary);
 }
@@ -204,6 +218,64 @@ TEST_CASE("a roll back goes to the epoch's begin with a smaller rate, and is in 
   RunTraining(work.Config({"optimizer.lr=0.01"}), work.folder / "small", &small);
   CHECK(small.epochs.size() == 2);
   CHECK(small.rates.back() == Approx(diary.rates.back()));
+}
+
+// The rate jumps up at step 7, in the second epoch's middle (of 5 steps each).
+constexpr const char* kJump = "lr_config={policy: step, by_epoch: false, step: [7], gamma: 1e20}";
+
+TEST_CASE("a resumed epoch rolls back as if it hadn't been stopped") {
+  Work work;
+  const std::string policy = GENERATE(std::string("{policy: roll_back, lr_factor: 1e-20}"),
+                                      std::string("{policy: skip, max_events: 100}"));
+  config::Node config = work.Config({"~lr_config", "+" + std::string(kJump), "runner.max_epochs=3",
+                                     "checkpoint_config.interval=2", "+non_finite=" + policy});
+  Diary whole;
+  RunTraining(config, work.folder / "whole", &whole);
+  REQUIRE(whole.ended);
+  REQUIRE(whole.epochs.size() == 3);
+  for (int64_t stop : {0, 5, 6, 7, 8}) {
+    INFO(policy << ", stopped at step " << stop);
+    const std::filesystem::path dir = work.folder / fmt::format("stop{}", stop);
+    Diary first, second;
+    first.stop_at = stop;
+    RunTraining(config, dir, &first);
+    RunTraining(config, dir, &second, dir);
+    CHECK(second.ended);
+    std::vector<std::string> epochs = first.epochs;
+    epochs.insert(epochs.end(), second.epochs.begin(), second.epochs.end());
+    CHECK(epochs == whole.epochs);
+    CHECK(second.rates.back() == whole.rates.back());
+    CHECK(first.rolled_back + second.rolled_back == whole.rolled_back);
+    CHECK(first.Count("nonfinite.report") + second.Count("nonfinite.report") ==
+          whole.Count("nonfinite.report"));
+    if (stop == 5) CHECK(second.Count("nonfinite.report") > 0);  // behind the middle
+  }
+}
+
+TEST_CASE("events count across an interruption") {
+  Work work;
+  config::Node config = work.Config({"~lr_config", "+" + std::string(kJump), "runner.max_epochs=3",
+                                     "+non_finite={policy: skip, max_events: 4}"});
+  Diary first, second;
+  first.stop_events = 2;
+  RunTraining(config, work.folder / "run", &first);
+  CHECK_THROWS_AS(RunTraining(config, work.folder / "run", &second, work.folder / "run"), Error);
+  CHECK(first.Count("nonfinite.report") + second.Count("nonfinite.report") == 5);
+}
+
+TEST_CASE("stopped again at once, a resumed run's checkpoint keeps its metrics") {
+  Work work;
+  config::Node config =
+      work.Config({"evaluation.interval=1", "data.val=${data.train}", "runner.max_epochs=3"});
+  Diary first, second;
+  first.stop_epochs = 1;
+  RunTraining(config, work.folder / "run", &first);
+  const std::filesystem::path newest = work.folder / "run" / "epoch_1.safetensors";
+  Checkpoint before = LoadCheckpoint(newest);
+  CHECK(before.info.metrics.contains("bbox_mAP"));
+  second.stop = true;
+  RunTraining(config, work.folder / "run", &second, work.folder / "run");
+  CHECK(LoadCheckpoint(newest).info.metrics == before.info.metrics);
 }
 
 TEST_CASE("without end it stops") {

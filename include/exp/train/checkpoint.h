@@ -5,6 +5,8 @@
 // `optimizer.<slot>.<name>` for optimizer state (slots as OptimizerSlots names them), `ema.<name>`
 // for averages. Metadata, all text: `exp.format`, `exp.epoch`, `exp.step`, `exp.batch`, `exp.seed`,
 // `exp.metric.<name>`, `exp.content` and whatever the caller adds (`exp.run`, `exp.config`, ...).
+// One from the middle of an epoch that may be rolled back also has the whole state that the epoch
+// began with, each name behind `epoch_begin.`, and `exp.epoch_begin_step`.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +41,7 @@ std::vector<std::string> OptimizerSlots(const std::string& optimizer);
 inline std::string OptimizerTensorName(const std::string& slot, const std::string& parameter) {
   return "optimizer." + slot + "." + parameter;
 }
+inline constexpr const char* kEpochBegin = "epoch_begin.";
 inline std::string EmaTensorName(const std::string& parameter) { return "ema." + parameter; }
 // The averaged weights are kept as one more slot.
 inline constexpr const char* kEmaSlot = "ema";
@@ -77,6 +80,10 @@ std::vector<CheckpointEntry> ListCheckpoints(const std::filesystem::path& folder
 std::optional<Checkpoint> LoadNewestCheckpoint(
     const std::filesystem::path& folder,
     const std::function<void(const std::filesystem::path&, const std::string&)>& warn);
+
+// Removes what a process that was killed while it wrote a checkpoint left in the folder. Only for
+// the folder's owner: another process's checkpoint under way looks the same.
+void RemoveUnfinished(const std::filesystem::path& folder);
 
 // Which to keep: the newest `last`, the best by a metric, and each `every` epochs. A checkpoint
 // goes only when none of these asks for it.

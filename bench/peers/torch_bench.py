@@ -16,12 +16,17 @@ except Exception as e:  # noqa: BLE001
     sys.exit(0)
 
 
-def make(name):
-    if name == "fasterrcnn_resnet50_fpn":
-        return torchvision.models.detection.fasterrcnn_resnet50_fpn(
-            weights=None, weights_backbone=None, num_classes=91, trainable_backbone_layers=5)
-    if name == "ssd300_vgg16":
-        return torchvision.models.detection.ssd300_vgg16(weights=None, weights_backbone=None, num_classes=91)
+def make(c):
+    name = c["model"]
+    if name.startswith(("fasterrcnn", "ssd300")):
+        if name.startswith("ssd300"):
+            model = torchvision.models.detection.ssd300_vgg16(weights=None, weights_backbone=None, num_classes=91)
+        else:
+            model = torchvision.models.detection.fasterrcnn_resnet50_fpn(
+                weights=None, weights_backbone=None, num_classes=91, trainable_backbone_layers=5)
+        # They scale images to sizes of their own (800 to 1333, 300): to the case's instead.
+        model.transform.fixed_size = (c["width"], c["height"])
+        return model
     if name == "resnext101_32x4d" or name.startswith("se_"):
         if not name.startswith("se_"):
             return torchvision.models.ResNet(torchvision.models.resnet.Bottleneck, [3, 4, 23, 3], groups=32, width_per_group=4)
@@ -53,12 +58,13 @@ def measure(c):
     wait = torch.cuda.synchronize if cuda else lambda: None
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(c["deterministic"])
+    torch.utils.deterministic.fill_uninitialized_memory = False  # for finding faults; it only costs time
     torch.backends.cudnn.benchmark = not c["deterministic"]
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = c["precision"] != "fp32"
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(c["precision"])
     start = time.perf_counter()
     detector = c["model"].startswith(("fasterrcnn", "ssd"))
-    model = make(c["model"]).to(device).train()
+    model = make(c).to(device).train()
     if not detector:
         model = model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=1e-4, fused=cuda)
@@ -119,16 +125,19 @@ def measure(c):
 
 
 def main():
+    out, sys.stdout = sys.stdout, sys.stderr  # what libraries print isn't a result
     for c in json.loads(sys.argv[1]):
         try:
             row = measure(c)
+        except KeyboardInterrupt:
+            sys.exit(130)
         except Exception as e:  # noqa: BLE001
             memory = isinstance(e, getattr(torch.cuda, "OutOfMemoryError", MemoryError)) or "out of memory" in str(e).lower()
             text = (str(e).splitlines() or [""])[0][:200]
             row = {"status": "mem lim" if memory else "fail", "reason": f"{type(e).__name__}: {text}"}
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        print(json.dumps(row), flush=True)
+        print(json.dumps(row), file=out, flush=True)
 
 
 if __name__ == "__main__":

@@ -79,11 +79,11 @@ bool ChildProcess::Fill(double seconds) {
   return true;
 }
 
-std::string ChildProcess::Line(double seconds) {
+std::optional<std::string> ChildProcess::Line(double seconds) {
   auto end = After(seconds);
   size_t at = 0;
   while ((at = buffer_.find('\n')) == std::string::npos) {
-    if (!Fill(Left(end))) return "";
+    if (!Fill(Left(end))) return std::nullopt;
   }
   std::string line = buffer_.substr(0, at);
   buffer_.erase(0, at + 1);

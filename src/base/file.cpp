@@ -42,8 +42,8 @@ void SyncFolder(const std::filesystem::path& folder) {
 std::string ReadFile(const std::filesystem::path& path) {
   Descriptor d{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (d.fd < 0) {
-    throw UsageError({.what = std::string("can't be opened: ") + std::strerror(errno),
-                      .where = path.string()});
+    throw UsageError(
+        {.what = std::string("can't be opened: ") + std::strerror(errno), .where = path.string()});
   }
   std::string content;
   char buffer[1 << 16];
@@ -51,8 +51,8 @@ std::string ReadFile(const std::filesystem::path& path) {
     ssize_t n = ::read(d.fd, buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      throw UsageError({.what = std::string("can't be read: ") + std::strerror(errno),
-                        .where = path.string()});
+      throw UsageError(
+          {.what = std::string("can't be read: ") + std::strerror(errno), .where = path.string()});
     }
     if (n == 0) return content;
     content.append(buffer, static_cast<size_t>(n));
@@ -64,6 +64,18 @@ void WriteFileAtomic(const std::filesystem::path& path, std::string_view content
 }
 
 void WriteFileAtomic(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
+  std::error_code unknown;
+  std::filesystem::file_status there = std::filesystem::status(path, unknown);
+  if (std::filesystem::is_character_file(there) || std::filesystem::is_fifo(there)) {
+    // /dev/stdout, /dev/null: a rename would put a file in its place.
+    Descriptor d{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
+    if (d.fd < 0) {
+      throw JobError({.what = std::string("can't be opened: ") + std::strerror(errno),
+                      .where = path.string()});
+    }
+    for (std::string_view piece : pieces) WriteAll(d.fd, piece, path);
+    return;
+  }
   std::filesystem::path temporary = path;
   temporary += ".tmp." + std::to_string(::getpid());
   try {

@@ -64,17 +64,7 @@ class Photos {
   }
   void Find(const std::string& folder, int count) {
     root = folder;
-    std::error_code error;
-    for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
-         it.increment(error)) {
-      std::string extension = it->path().extension().string();
-      std::transform(extension.begin(), extension.end(), extension.begin(),
-                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-      if (extension == ".jpg" || extension == ".jpeg") {
-        files.push_back(fs::relative(it->path(), root, error).string());
-      }
-    }
-    std::sort(files.begin(), files.end());
+    files = FindJpegs(folder);
     if (files.size() > static_cast<size_t>(count)) files.resize(static_cast<size_t>(count));
   }
 
@@ -94,7 +84,8 @@ data::ClassLoaderOptions LoaderOptions(const Case& c, const LoaderPart& part) {
   return options;
 }
 
-void MeasureLoaderInto(const Case& c, const LoaderPart& part, Photos& photos, Row* row) {
+void MeasureLoaderInto(const Case& c, const LoaderPart& part, Photos& photos, StopFlag stop,
+                       Row* row) {
   // One endless epoch, timed after what the workers had ready before the clock started.
   constexpr int kSkip = 2;
   int batches = 100000 / c.batch + kSkip + 1;
@@ -108,7 +99,10 @@ void MeasureLoaderInto(const Case& c, const LoaderPart& part, Photos& photos, Ro
   for (int repeat = 0; repeat < c.repeats; ++repeat) {
     Stopwatch watch;
     int count = 0;
-    while (watch.Seconds() < c.seconds_a_repeat && loader.Next(&batch)) ++count;
+    while (watch.Seconds() < c.seconds_a_repeat && loader.Next(&batch)) {
+      ThrowIfStopped(stop);
+      ++count;
+    }
     if (count == 0) break;
     times.push_back(watch.Seconds() / count);
   }
@@ -118,7 +112,8 @@ void MeasureLoaderInto(const Case& c, const LoaderPart& part, Photos& photos, Ro
   PutWindows(times, row);
 }
 
-void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& photos, Row* row) {
+void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& photos, StopFlag stop,
+                         Row* row) {
   Case c = given;
   c.height = c.width = part.size;
   Stopwatch watch;
@@ -138,11 +133,12 @@ void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& ph
   std::unique_ptr<PowerMeter> meter;
   for (int epoch = 0; epoch < std::max(2, part.epochs); ++epoch) {
     if (epoch == 1) {
-      meter = std::make_unique<PowerMeter>(MeteredDevice(c, trial.is_cuda()));
+      meter = std::make_unique<PowerMeter>(train::CudaNumber(c.device));
     }
     Stopwatch epoch_watch;
     loader.StartEpoch(static_cast<uint32_t>(epoch));
     for (bool first = epoch == 0; loader.Next(&batch);) {
+      ThrowIfStopped(stop);
       trial.SetImages(batch.images, batch.labels);
       trial.Start();
       if (first) {
@@ -172,19 +168,19 @@ std::shared_ptr<Photos> OpenPhotos(const LoaderPart& part) {
   return std::make_shared<Photos>(part);
 }
 
-Row MeasureLoader(const Case& c, const LoaderPart& part, Photos& photos) {
+Row MeasureLoader(const Case& c, const LoaderPart& part, Photos& photos, StopFlag stop) {
   Row row;
   row.c = c;
   row.c.kind = "loader";
-  Guarded(&row, [&] { MeasureLoaderInto(c, part, photos, &row); });
+  Guarded(&row, [&] { MeasureLoaderInto(c, part, photos, stop, &row); });
   return row;
 }
 
-Row MeasureEndToEnd(const Case& c, const EndToEndPart& part, Photos& photos) {
+Row MeasureEndToEnd(const Case& c, const EndToEndPart& part, Photos& photos, StopFlag stop) {
   Row row;
   row.c = c;
   row.c.kind = "end_to_end";
-  Guarded(&row, [&] { MeasureEndToEndInto(c, part, photos, &row); });
+  Guarded(&row, [&] { MeasureEndToEndInto(c, part, photos, stop, &row); });
   return row;
 }
 

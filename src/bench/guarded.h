@@ -1,27 +1,36 @@
-// Runs a measurement and turns what it throws into the row's status; private to src/bench.
+// Runs a measurement and turns what it throws into the row's status, but for an interruption;
+// private to src/bench.
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "exp/base/error.h"
 #include "exp/bench/row.h"
 
 namespace xp::bench {
 
+inline void ThrowIfStopped(const std::atomic<bool>* stop) {
+  if (stop != nullptr && *stop) throw Error(ErrorKind::kInterrupted, {.what = "interrupted"});
+}
+
 template <class Body>
 void Guarded(Row* row, Body body) {
   try {
     body();
   } catch (const Error& e) {
+    if (e.kind() == ErrorKind::kInterrupted) throw;
+    constexpr std::string_view kLimit = "mem lim: ";
     const std::string& what = e.text().what;
-    bool memory = what.starts_with("mem lim") || what.starts_with("the GPU is full");
+    bool memory = what.starts_with(kLimit) || what.starts_with("the GPU is full");
     row->status = memory ? Status::kMemoryLimit : Status::kFailed;
-    row->reason = what;
+    row->reason = what.starts_with(kLimit) ? what.substr(kLimit.size()) : what;
   } catch (const std::bad_alloc&) {
     row->status = Status::kMemoryLimit;
-    row->reason = "mem lim: the system gave no more memory";
+    row->reason = "the system gave no more memory";
   } catch (const std::exception& e) {
     row->status = Status::kFailed;
     row->reason = e.what();

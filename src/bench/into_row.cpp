@@ -22,9 +22,4 @@ void PutPower(const PowerSeen& seen, Row* row) {
   row->throttled = seen.throttled;
 }
 
-std::string MeteredDevice(const Case& c, bool is_cuda) {
-  if (!is_cuda) return "cpu";
-  return c.device == "auto" ? "cuda:0" : c.device;
-}
-
 }  // namespace xp::bench

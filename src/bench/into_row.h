@@ -1,7 +1,6 @@
 // What several measurements write into a row in the same way; private to src/bench.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "exp/bench/row.h"
@@ -12,7 +11,5 @@ namespace xp::bench {
 // From the seconds a step of each window, by the rule of JudgeWindows: speed, spread and outliers.
 void PutWindows(const std::vector<double>& seconds, Row* row);
 void PutPower(const PowerSeen& seen, Row* row);
-// The device that a PowerMeter watches for a case that runs on a GPU, or doesn't.
-std::string MeteredDevice(const Case& c, bool is_cuda);
 
 }  // namespace xp::bench

@@ -5,8 +5,10 @@
 #include <set>
 
 #include "exp/base/error.h"
+#include "exp/bench/photos.h"
 #include "exp/config/reader.h"
 #include "exp/models/zoo.h"
+#include "src/train/device.h"
 
 namespace xp::bench {
 namespace {
@@ -85,6 +87,9 @@ void ReadPart(const Reader& r, LoaderPart* part) {
   if (!part->images.empty() && !std::filesystem::is_directory(part->images, error)) {
     r.Bad("images", "is no folder: " + part->images, "a folder with .jpg files");
   }
+  if (!part->images.empty() && FindJpegs(part->images).empty()) {
+    r.Bad("images", "holds no JPEG: " + part->images, "a folder with .jpg files");
+  }
   part->count = Number(r, "count", part->count, 1000000);
   part->size = Number(r, "size", part->size, 4096);
   part->workers = Numbers(r, "workers", {4}, 1024);
@@ -103,9 +108,9 @@ Lists ReadLists(const Reader& r, const Lists& outer) {
   l.devices = r.Strings("devices", outer.devices);
   RequireSome(r, "devices", l.devices.empty());
   for (const std::string& device : l.devices) {
-    bool known =
-        device == "auto" || device == "cpu" || device == "cuda" || device.starts_with("cuda:");
-    if (!known) r.Bad("devices", "names no device: `" + device + "`", "auto, cpu, cuda or cuda:N");
+    if (!train::IsDeviceName(device)) {
+      r.Bad("devices", "names no device: `" + device + "`", "auto, cpu, cuda or cuda:N");
+    }
   }
   l.models = Models(r, outer.models);
   l.precisions = Precisions(r, outer.precisions);

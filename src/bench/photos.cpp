@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "exp/base/philox.h"
+#include "exp/data/image_io.h"
 #include "exp/data/jpeg.h"
 
 namespace xp::bench {
@@ -53,6 +55,20 @@ std::vector<std::string> DrawPhotos(int count, int width, int height) {
     photos.push_back(data::EncodeJpeg(Draw(static_cast<uint32_t>(i), width, height), kQuality));
   }
   return photos;
+}
+
+std::vector<std::string> FindJpegs(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (data::HasJpegEnding(it->path())) {
+      names.push_back(it->path().lexically_relative(folder).string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace xp::bench

@@ -33,25 +33,18 @@ double Joules() {
   return sum;
 }
 
-int CudaNumber(const std::string& device) {
-  if (!device.starts_with("cuda")) return -1;
-  size_t colon = device.find(':');
-  return colon == std::string::npos ? 0 : std::atoi(device.c_str() + colon + 1);
-}
-
 }  // namespace
 
-PowerMeter::PowerMeter(const std::string& device) : start_(Now()) {
-  int number = CudaNumber(device);
-  if (number < 0) {
+PowerMeter::PowerMeter(int cuda) : start_(Now()) {
+  if (cuda < 0) {
     joules_ = Joules();
     return;
   }
   nvml_ = snapshot::Nvml::Load();
   if (!nvml_) return;
   std::vector<int> visible = snapshot::VisibleGpus(*nvml_);
-  if (static_cast<size_t>(number) >= visible.size()) return;
-  index_ = visible[static_cast<size_t>(number)];
+  if (static_cast<size_t>(cuda) >= visible.size()) return;
+  index_ = visible[static_cast<size_t>(cuda)];
   thread_ = std::thread([this] {
     while (!stop_) {
       samples_.push_back(nvml_->Take(index_));

@@ -22,8 +22,8 @@ struct PowerSeen {
 // this user may read them.
 class PowerMeter {
  public:
-  // device: "cpu", "cuda:0"
-  explicit PowerMeter(const std::string& device);
+  // cuda: as of train::CudaNumber, -1 for the CPU.
+  explicit PowerMeter(int cuda);
   ~PowerMeter();
   PowerMeter(const PowerMeter&) = delete;
   PowerMeter& operator=(const PowerMeter&) = delete;

@@ -1,4 +1,6 @@
 // Whole steps on data that lies on the device.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -12,19 +14,23 @@
 namespace xp::bench {
 namespace {
 
-double Window(Trial& trial, int steps) {
+double Window(Trial& trial, int steps, StopFlag stop) {
   Stopwatch watch;
-  trial.Run(steps);
+  for (int i = 0; i < steps; ++i) {
+    ThrowIfStopped(stop);
+    trial.Start();
+  }
+  trial.Wait();
   return watch.Seconds() / steps;
 }
 
 // Until two windows in a row agree within 2 %.
-double Settle(Trial& trial, const Case& c, double step) {
+double Settle(Trial& trial, const Case& c, double step, StopFlag stop) {
   Stopwatch watch;
   double before = step;
   while (watch.Seconds() < c.settle_seconds) {
     int steps = std::max(1, static_cast<int>(0.25 * c.seconds_a_repeat / std::max(before, 1e-6)));
-    double now = Window(trial, steps);
+    double now = Window(trial, steps, stop);
     bool steady = std::abs(now - before) < 0.02 * before;
     before = now;
     if (steady) break;
@@ -32,23 +38,23 @@ double Settle(Trial& trial, const Case& c, double step) {
   return before;
 }
 
-void Measure(const Case& c, Row* row) {
+void Measure(const Case& c, StopFlag stop, Row* row) {
   Stopwatch watch;
   Trial trial(c);
   row->device = trial.device();
   row->c.precision = trial.precision();
   row->reason = trial.precision_note();
   row->bytes = trial.bytes();
-  trial.Run(1);
+  Window(trial, 1, stop);
   row->setup_seconds = watch.Seconds();
-  double step = Window(trial, std::max(1, c.warmup - 1));
-  step = Settle(trial, c, step);
+  double step = Window(trial, std::max(1, c.warmup - 1), stop);
+  step = Settle(trial, c, step, stop);
   row->steps_a_repeat = std::max(1, static_cast<int>(c.seconds_a_repeat / std::max(step, 1e-6)));
   std::vector<double> times;
   times.reserve(static_cast<size_t>(std::max(1, c.repeats)));
-  PowerMeter meter(MeteredDevice(c, trial.is_cuda()));
+  PowerMeter meter(train::CudaNumber(c.device));
   for (int i = 0; i < std::max(1, c.repeats); ++i) {
-    times.push_back(Window(trial, row->steps_a_repeat));
+    times.push_back(Window(trial, row->steps_a_repeat, stop));
   }
   PutPower(meter.Stop(), row);
   PutWindows(times, row);
@@ -57,6 +63,16 @@ void Measure(const Case& c, Row* row) {
   row->flop = work.flop;
   row->moved_bytes = work.bytes;
   if (c.profile) row->profile = trial.Profile();
+}
+
+// By the plan alone: what is left after the workspaces only a measurement tells (`largest_batch`).
+void AddWhatFits(Row* row) {
+  try {
+    int batch = LargestBatch(row->c, row->c.batch - 1);
+    row->reason +=
+        batch > 0 ? fmt::format("; the plan of batch {} fits", batch) : "; not even one image fits";
+  } catch (const std::exception&) {  // the device is gone, too
+  }
 }
 
 }  // namespace
@@ -81,11 +97,17 @@ Windows JudgeWindows(std::vector<double> seconds) {
   return out;
 }
 
-Row MeasureSteps(const Case& c) {
+Row MeasureSteps(const Case& c, StopFlag stop) {
   Row row;
   row.c = c;
-  Guarded(&row, [&] { Measure(c, &row); });
+  Guarded(&row, [&] { Measure(c, stop, &row); });
+  if (row.status == Status::kMemoryLimit && !c.largest) AddWhatFits(&row);
   return row;
+}
+
+ComputedPrecision PrecisionOf(const Case& c) {
+  train::OpenedDevice device = train::PrecisionOn(c.device, c.precision);
+  return {device.precision, device.precision_note};
 }
 
 void CompareWithSpeeds(const DeviceSpeeds& speeds, Row* row) {
@@ -102,8 +124,12 @@ void CompareWithSpeeds(const DeviceSpeeds& speeds, Row* row) {
 DeviceSpeeds SpeedsFor(const Case& c) {
   Case captured = c;
   captured.captured = true;
-  train::OpenedDevice device = OpenBackend(captured);
-  return MeasureSpeeds(*device.backend, device.compute);
+  try {
+    train::OpenedDevice device = OpenBackend(captured);
+    return MeasureSpeeds(*device.backend, device.compute);
+  } catch (const std::exception&) {  // the case has run, but another program took the memory since
+    return {};
+  }
 }
 
 uint64_t LeastBytes(const Case& c, graph::DType compute, const graph::StepPasses& passes) {
@@ -139,7 +165,7 @@ int LargestBatch(const Case& given, int limit) {
   return low >= 2 * kMultiple && low < limit ? low / kMultiple * kMultiple : low;
 }
 
-Row MeasureLargest(Case c, int limit) {
+Row MeasureLargest(Case c, int limit, StopFlag stop) {
   c.largest = true;
   Row row;
   row.c = c;
@@ -150,7 +176,7 @@ Row MeasureLargest(Case c, int limit) {
   });
   if (row.status != Status::kOk) return row;
   for (int tries = 0; tries < 8; ++tries) {
-    row = MeasureSteps(c);
+    row = MeasureSteps(c, stop);
     if (row.status != Status::kMemoryLimit || c.batch == 1) break;
     c.batch -= std::max(1, c.batch * 3 / 100);
   }

@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "exp/base/child_process.h"
+#include "exp/base/stopwatch.h"
 #include "exp/bench/throughput.h"
 #include "exp/models/zoo.h"
+#include "src/bench/guarded.h"
 #include "src/bench/torch_script.h"
 
 namespace xp::bench {
@@ -42,37 +44,55 @@ Row Failed(const Case& c, const std::string& reason) {
   return row;
 }
 
-Row FromLine(const Case& c, const std::string& line) {
-  json j = json::parse(line, nullptr, false);
-  if (!j.is_object()) return Failed(c, "the peer ended without a result");
-  if (j.contains("missing")) {
-    return Failed(c, "PyTorch isn't there (" + j.value("missing", "") + ")");
+// Why a process gave no further line.
+std::string WhyEnded(ChildProcess& child, double waited) {
+  if (waited >= kPatience) return fmt::format("no result within {:.0f} minutes", kPatience / 60);
+  int code = child.Wait();
+  return code < 0 ? "the peer was killed, by the kernel where memory was short"
+                  : fmt::format("the peer ended with exit code {}", code);
+}
+
+// The next result; what libraries print between results is passed over. Empty when there is none.
+std::string ResultLine(ChildProcess& child, double patience) {
+  Stopwatch watch;
+  while (auto line = child.Line(patience - watch.Seconds())) {
+    if (line->starts_with('{')) return *line;
   }
-  Row row = RowFromJson(line);
-  row.c = c;
-  return row;
+  return "";
 }
 
 }  // namespace
 
 void MeasureTorch(const std::string& python, const std::vector<Case>& cases,
-                  const std::function<void(const Row&)>& on_row) {
-  json list = json::array();
-  for (const Case& c : cases) list.push_back(ToJson(c));
+                  const std::function<void(const Row&)>& on_row, StopFlag stop) {
   // cuBLAS repeats only with a workspace of its own (PyTorch's note on determinism).
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
-  ChildProcess child({python, "-c", kTorchScript, list.dump()}, true);
-  bool missing = false;
-  std::string last;
-  for (const Case& c : cases) {
-    std::string line = missing ? last : child.started() ? child.Line(kPatience) : "";
-    if (!child.started()) {
-      on_row(Failed(c, "`" + python + "` can't be started"));
-      continue;
+  std::string hopeless;  // why no case can be measured
+  for (size_t at = 0; at < cases.size();) {
+    json list = json::array();
+    for (size_t i = at; i < cases.size(); ++i) list.push_back(ToJson(cases[i]));
+    ChildProcess child({python, "-c", kTorchScript, list.dump()}, true);
+    if (!child.started()) hopeless = "`" + python + "` can't be started";
+    for (bool runs = true; runs && at < cases.size(); ++at) {
+      const Case& c = cases[at];
+      Stopwatch watch;
+      std::string line = hopeless.empty() ? ResultLine(child, kPatience) : "";
+      ThrowIfStopped(stop);
+      json j = json::parse(line, nullptr, false);
+      if (j.is_object() && j.contains("missing")) {
+        hopeless = "PyTorch isn't there (" + j.value("missing", "") + ")";
+      }
+      if (!hopeless.empty()) {
+        on_row(Failed(c, hopeless));
+      } else if (line.empty()) {
+        on_row(Failed(c, WhyEnded(child, watch.Seconds())));
+        runs = false;
+      } else {
+        Row row = RowFromJson(line);
+        row.c = c;
+        on_row(row);
+      }
     }
-    missing = missing || line.find("\"missing\"") != std::string::npos;
-    last = line;
-    on_row(FromLine(c, line));
   }
 }
 

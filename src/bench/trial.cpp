@@ -196,11 +196,6 @@ void Trial::SetImages(const std::vector<uint8_t>& images, const std::vector<int3
 
 void Trial::Start() { program_->Run(); }
 
-void Trial::Run(int steps) {
-  for (int i = 0; i < steps; ++i) program_->Run();
-  backend_->Synchronize();
-}
-
 double Trial::Loss() {
   double total = 0;
   for (const models::LossTerm& term : model_->losses()) {

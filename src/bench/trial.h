@@ -42,14 +42,12 @@ class Trial {
  public:
   explicit Trial(const Case& c);
 
-  void Run(int steps);  // and waits
-  void Start();         // one step, without waiting
+  void Start();  // one step, without waiting
   void Wait() { backend_->Synchronize(); }
   void SetImages(const std::vector<uint8_t>& images, const std::vector<int32_t>& labels);
   double Loss();
   uint64_t bytes() const { return params_->TotalBytes() + program_->bytes(); }
   const std::string& device() const { return backend_->description(); }
-  bool is_cuda() const { return backend_->is_cuda(); }
   // What is computed, and why that isn't what the case asks for (else empty).
   const std::string& precision() const { return precision_; }
   const std::string& precision_note() const { return precision_note_; }

@@ -102,14 +102,20 @@ class Call {
   }
 
   int Run() {
-    if (!flags_.skip_exp) {
-      Steps();
-      if (matrix_.loader) Loader();
-      if (matrix_.end_to_end) EndToEnd();
+    bool stopped = false;
+    try {
+      if (!flags_.skip_exp) {
+        Steps();
+        if (matrix_.loader) Loader();
+        if (matrix_.end_to_end) EndToEnd();
+      }
+      if (!flags_.against.empty()) Torch();
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::kInterrupted) throw;
+      stopped = true;
     }
-    if (!flags_.against.empty()) Torch();
     Finish();
-    if (stopped_) return 130;
+    if (stopped) return 130;
     bool failed = std::any_of(rows_.begin(), rows_.end(),
                               [](const Row& r) { return r.status == Status::kFailed; });
     return failed ? 1 : 0;
@@ -141,18 +147,7 @@ class Call {
 
   void Add(Row row) {
     Compare(&row);
-    if (store_) {
-      record::BenchRow r;
-      r.program = row.c.program, r.kind = row.c.kind, r.model = row.c.model;
-      r.batch = row.c.batch, r.precision = row.c.precision, r.device = row.c.device;
-      r.mode = bench::Mode(row.c), r.status = bench::StatusText(row.status), r.reason = row.reason;
-      r.images_per_second = row.images_per_second, r.milliseconds = row.milliseconds;
-      r.spread = row.spread, r.watts = row.watts, r.bytes = static_cast<int64_t>(row.bytes);
-      for (const std::string& t : row.throttled)
-        r.throttled += (r.throttled.empty() ? "" : ", ") + t;
-      r.result_json = bench::RowJson(row);
-      record::AddBenchRow(*store_, record_.id, static_cast<int>(rows_.size()), r);
-    }
+    Store(row);
     if (device_.empty() && row.c.kind == "step") device_ = row.device;
     StoreDevice();
     if (live_) fmt::print(stderr, "\r\033[K");
@@ -164,6 +159,33 @@ class Call {
     rows_.push_back(std::move(row));
   }
 
+  // What can't be stored any more (a full disk) is measured and shown all the same.
+  template <class Body>
+  void Storing(Body body) {
+    if (!store_) return;
+    try {
+      body();
+    } catch (const Error& e) {
+      store_.reset();
+      fmt::print(stderr, "note: from here on the results aren't stored: {}\n", e.text().what);
+    }
+  }
+
+  void Store(const Row& row) {
+    Storing([&] {
+      record::BenchRow r;
+      r.program = row.c.program, r.kind = row.c.kind, r.model = row.c.model;
+      r.batch = row.c.batch, r.precision = row.c.precision, r.device = row.c.device;
+      r.mode = bench::Mode(row.c), r.status = bench::StatusText(row.status), r.reason = row.reason;
+      r.images_per_second = row.images_per_second, r.milliseconds = row.milliseconds;
+      r.spread = row.spread, r.watts = row.watts, r.bytes = static_cast<int64_t>(row.bytes);
+      for (const std::string& t : row.throttled)
+        r.throttled += (r.throttled.empty() ? "" : ", ") + t;
+      r.result_json = bench::RowJson(row);
+      record::AddBenchRow(*store_, record_.id, static_cast<int>(rows_.size()), r);
+    });
+  }
+
   // With each row: a call that is killed shall say what it ran on, too.
   void StoreDevice() {
     nlohmann::json speeds = nlohmann::json::object();
@@ -173,7 +195,7 @@ class Call {
     }
     record_.device = device_;
     record_.speeds_json = speeds.dump();
-    if (store_) record::SetBenchDevice(*store_, record_.id, device_, record_.speeds_json);
+    Storing([&] { record::SetBenchDevice(*store_, record_.id, device_, record_.speeds_json); });
   }
 
   // The device's own speeds are measured once for each precision that came to run.
@@ -192,9 +214,15 @@ class Call {
     bench::CompareWithSpeeds(found->second, row);
   }
 
-  bool Stop() {
-    stopped_ = stopped_ || StopSignals::flag();
-    return stopped_;
+  // The row of a case that comes to the same: what a device doesn't have (tf32 on a CPU) it
+  // computes in another precision, which the matrix may ask for, too. Null for one to be measured.
+  const Row* SameComputation(Case c, const std::string& computed) {
+    if (computed == c.precision) return nullptr;
+    c.precision = computed;
+    auto same = std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) {
+      return r.c.device == c.device && bench::Key(r.c) == bench::Key(c);
+    });
+    return same == rows_.end() ? nullptr : &*same;
   }
 
   // Batches that are larger than one whose plan didn't fit aren't tried.
@@ -202,7 +230,6 @@ class Call {
     std::map<std::string, Row> full;
     std::map<std::string, Case> searched;
     for (const Case& c : matrix_.cases) {
-      if (Stop()) return;
       Case without = c;
       without.batch = 0;
       std::string key = c.device + bench::Key(without);
@@ -210,22 +237,28 @@ class Call {
       auto known = full.find(key);
       if (known != full.end() && c.batch >= known->second.c.batch) {
         Row row = known->second;
-        row.reason = fmt::format("mem lim: batch {} doesn't fit already", row.c.batch);
+        row.reason = fmt::format("batch {} doesn't fit already", row.c.batch);
         row.c = c;
         Add(row);
         continue;
       }
+      bench::ComputedPrecision computed = bench::PrecisionOf(c);
+      if (const Row* same = SameComputation(c, computed.precision)) {
+        Row row = *same;
+        row.reason = computed.note + "; measured once, above";
+        Add(row);
+        continue;
+      }
       Announce(c);
-      Row row = bench::MeasureSteps(c);
+      Row row = bench::MeasureSteps(c, &StopSignals::flag());
       if (row.status == Status::kMemoryLimit) full[key] = row;
       Add(std::move(row));
     }
     if (!matrix_.largest_batch) return;
     for (auto& [key, c] : searched) {
-      if (Stop()) return;
       c.largest = true;
       Announce(c);
-      Add(bench::MeasureLargest(c, matrix_.largest_batch_limit));
+      Add(bench::MeasureLargest(c, matrix_.largest_batch_limit, &StopSignals::flag()));
     }
   }
 
@@ -233,11 +266,10 @@ class Call {
     std::shared_ptr<bench::Photos> photos = bench::OpenPhotos(matrix_.loader_part);
     for (int batch : matrix_.loader_part.batches) {
       for (int workers : matrix_.loader_part.workers) {
-        if (Stop()) return;
         Case c = matrix_.cases.front();
         c.kind = "loader", c.batch = batch, c.workers = workers, c.device = "cpu";
         Announce(c);
-        Add(bench::MeasureLoader(c, matrix_.loader_part, *photos));
+        Add(bench::MeasureLoader(c, matrix_.loader_part, *photos, &StopSignals::flag()));
       }
     }
   }
@@ -249,12 +281,11 @@ class Call {
       for (const std::string& precision : part.precisions) {
         for (int batch : part.batches) {
           for (int workers : part.workers) {
-            if (Stop()) return;
             Case c = matrix_.cases.front();
             c.kind = "end_to_end", c.model = model, c.precision = precision, c.batch = batch;
             c.workers = workers;
             Announce(c);
-            Add(bench::MeasureEndToEnd(c, part, *photos));
+            Add(bench::MeasureEndToEnd(c, part, *photos, &StopSignals::flag()));
           }
         }
       }
@@ -273,9 +304,9 @@ class Call {
         if (seen.emplace(c.device + bench::Key(c), true).second) cases.push_back(c);
       }
     }
-    if (cases.empty() || Stop()) return;
     Announce(cases.front());
-    bench::MeasureTorch(flags_.python, cases, [&](const Row& row) { Add(row); });
+    bench::MeasureTorch(
+        flags_.python, cases, [&](const Row& row) { Add(row); }, &StopSignals::flag());
   }
 
   void Finish() {
@@ -297,7 +328,7 @@ class Call {
   std::vector<Row> rows_;
   std::map<std::string, bench::DeviceSpeeds> speeds_;
   std::vector<std::string> speed_texts_;
-  bool live_ = false, stopped_ = false;
+  bool live_ = false;
 };
 
 int RunBench(const Flags& f, const Context& context) {
@@ -309,7 +340,9 @@ int RunBench(const Flags& f, const Context& context) {
           {.what = "there is no peer `" + peer + "`", .where = "--against", .expected = "torch"});
     }
   }
-  StopSignals signals;
+  for (const std::string& model : f.models) models::FindInZoo(model);
+  RequireWritable(f.past);
+  StopSignals signals("the rows so far are kept");
   return Call(f, context, LoadMatrix(f)).Run();
 }
 
@@ -318,14 +351,16 @@ void AddMeasuring(Command c, Flags* f) {
   c.AddOption("--set", f->overrides, "change a key of the matrix: K=V").OneEachTime();
   c.AddOption("--model", f->models, "models to measure").SplitAt(',');
   c.AddOption("--batch", f->batches, "images a step").SplitAt(',').Range(1, 65536);
-  c.AddOption("--precision", f->precisions, "fp32, tf32, bf16, fp16").SplitAt(',');
+  c.AddOption("--precision", f->precisions, "of the computations")
+      .SplitAt(',')
+      .OneOf({"fp32", "tf32", "bf16", "fp16"});
   c.AddOption("--device", f->device, "auto, cpu, cuda or cuda:N");
-  c.AddOption("--threads", f->base.threads, "CPU threads; 0: all");
-  c.AddOption("--height", f->base.height, "of the images; 0: the model's own");
-  c.AddOption("--width", f->base.width, "of the images; 0: the model's own");
-  c.AddOption("--seconds", f->seconds, "length of a repeat");
-  c.AddOption("--repeats", f->repeats, "the median repeat counts");
-  c.AddOption("--settle", f->settle, "at most so long for steady clocks");
+  c.AddOption("--threads", f->base.threads, "CPU threads; 0: all").Range(0, 4096);
+  c.AddOption("--height", f->base.height, "of the images; 0: the model's own").Range(0, 65536);
+  c.AddOption("--width", f->base.width, "of the images; 0: the model's own").Range(0, 65536);
+  c.AddOption("--seconds", f->seconds, "length of a repeat").Range(1e-6, 3600.0);
+  c.AddOption("--repeats", f->repeats, "the median repeat counts").Range(1, 1000);
+  c.AddOption("--settle", f->settle, "at most so long for steady clocks").Range(1e-6, 3600.0);
   c.AddFlag("--no-fusion", f->no_fusion, "without the fusion passes");
   c.AddFlag("--no-graph", f->no_graph, "launch kernel by kernel instead of one captured step");
   c.AddFlag("--free", f->free_order, "allow plans that don't repeat bit for bit");

@@ -1,15 +1,20 @@
 #include "src/cli/bench_past.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "exp/base/printable.h"
+#include "exp/models/zoo.h"
 #include "exp/record/reader.h"
 #include "src/cli/table.h"
+
+namespace fs = std::filesystem;
 
 namespace xp::cli {
 namespace {
@@ -67,48 +72,44 @@ std::string Name(const record::BenchRecord& r) {
   return Printable(r.label.empty() ? r.name : r.label);
 }
 
+template <class Text>
+void Write(const std::string& path, Text text) {
+  if (!path.empty()) WriteFileAtomic(path, text());
+}
+
+std::string CompareJson(const record::BenchRecord& a, const record::BenchRecord& b,
+                        const std::vector<bench::Pair>& pairs) {
+  json list = json::array();
+  for (const bench::Pair& p : pairs) {
+    list.push_back({{"key", p.key},
+                    {"a", p.a ? json::parse(bench::RowJson(*p.a)) : json()},
+                    {"b", p.b ? json::parse(bench::RowJson(*p.b)) : json()},
+                    {"ratio", p.ratio > 0 ? json(p.ratio) : json()}});
+  }
+  json out = {
+      {"a", a.name}, {"b", b.name}, {"pairs", list}, {"mean_ratio", bench::MeanRatio(pairs)}};
+  return out.dump(2);
+}
+
 int Compare(const record::Store& store, const bench::PastOptions& options) {
   record::BenchRecord a = record::FindBench(store, options.compare[0]),
                       b = record::FindBench(store, options.compare[1]);
   std::vector<Row> rows_a = Rows(store, a), rows_b = Rows(store, b);
   std::vector<bench::Pair> pairs = bench::PairUp(rows_a, rows_b);
-  bench::Facts facts_a = FactsOf(a), facts_b = FactsOf(b);
   std::string name_a = Name(a), name_b = Name(b);
   if (name_a == name_b) name_a += " " + a.name, name_b += " " + b.name;
+  std::vector<bench::Difference> differences = bench::Differences(FactsOf(a), FactsOf(b));
+  Write(options.markdown, [&] { return bench::CompareMarkdown(name_a, name_b, pairs); });
+  Write(options.csv, [&] { return bench::CompareCsv(name_a, name_b, pairs); });
+  Write(options.html, [&] { return bench::CompareHtml(name_a, name_b, differences, pairs); });
   if (options.json) {
-    json out = json::array();
-    for (const bench::Pair& p : pairs) {
-      json row = {{"key", p.key}};
-      row["a"] = p.a ? json::parse(bench::RowJson(*p.a)) : json();
-      row["b"] = p.b ? json::parse(bench::RowJson(*p.b)) : json();
-      row["ratio"] = p.ratio > 0 ? json(p.ratio) : json();
-      out.push_back(row);
-    }
-    fmt::print(
-        "{}\n",
-        json(
-            {{"a", a.name}, {"b", b.name}, {"pairs", out}, {"mean_ratio", bench::MeanRatio(pairs)}})
-            .dump(2));
+    fmt::print("{}\n", CompareJson(a, b, pairs));
     return 0;
   }
-  // Only what differs of the two machines.
   std::vector<std::vector<std::string>> lines;
-  for (const auto& [name, text] : facts_a) {
-    auto other = std::find_if(facts_b.begin(), facts_b.end(),
-                              [&, n = name](const auto& f) { return f.first == n; });
-    std::string theirs = other == facts_b.end() ? "-" : other->second;
-    if (theirs != text) lines.push_back({name, text, theirs});
-  }
-  for (const auto& [name, text] : facts_b) {
-    bool known = std::any_of(facts_a.begin(), facts_a.end(),
-                             [&, n = name](const auto& f) { return f.first == n; });
-    if (!known) lines.push_back({name, "-", text});
-  }
+  for (const bench::Difference& d : differences) lines.push_back({d.name, d.a, d.b});
   PrintTable({"", name_a, name_b}, lines, 60);
   fmt::print("\n{}", bench::CompareText(name_a, name_b, pairs));
-  if (!options.markdown.empty()) {
-    WriteFileAtomic(options.markdown, bench::CompareMarkdown(name_a, name_b, pairs));
-  }
   return 0;
 }
 
@@ -171,21 +172,44 @@ std::string BenchJson(const record::BenchRecord& r, const std::vector<Row>& rows
 
 void WriteBenchFiles(const record::BenchRecord& r, const std::vector<Row>& rows,
                      const bench::PastOptions& options) {
-  if (!options.markdown.empty()) {
-    WriteFileAtomic(options.markdown, bench::Markdown(FactsOf(r), rows));
-  }
-  if (!options.csv.empty()) WriteFileAtomic(options.csv, bench::Csv(rows));
-  if (!options.html.empty()) {
+  Write(options.markdown, [&] { return bench::Markdown(FactsOf(r), rows); });
+  Write(options.csv, [&] { return bench::Csv(rows); });
+  Write(options.html, [&] {
     std::string title = "Training throughput" + (r.device.empty() ? "" : ": " + r.device);
-    WriteFileAtomic(options.html, bench::Html(title, FactsOf(r), rows));
+    return bench::Html(title, FactsOf(r), rows);
+  });
+}
+
+void RequireWritable(const bench::PastOptions& options) {
+  for (const std::string& path : {options.markdown, options.csv, options.html}) {
+    if (path.empty()) continue;
+    fs::path folder = fs::path(path).parent_path();
+    if (folder.empty()) folder = ".";
+    std::error_code error;
+    std::string what;
+    if (fs::is_directory(path, error)) {
+      what = "it is a folder";
+    } else if (!fs::is_directory(folder, error)) {
+      what = "there is no folder " + folder.string();
+    } else if (::access(folder.c_str(), W_OK) != 0) {
+      what = "nothing can be written into " + folder.string();
+    }
+    if (!what.empty()) throw UsageError({.what = what, .where = path, .expected = "a file name"});
   }
 }
 
 int ShowPast(const bench::PastOptions& options) {
+  bool files = !options.markdown.empty() || !options.csv.empty() || !options.html.empty();
+  if (options.history && files) {
+    throw UsageError({.what = "--history writes no file",
+                      .where = "--markdown, --csv, --html",
+                      .next = "`exp bench --show CALL` or `--compare A B` write one"});
+  }
+  for (const std::string& model : options.models) models::FindInZoo(model);
   record::Store store = record::OpenFoundStore(options.store);
   if (!options.compare.empty()) return Compare(store, options);
   if (options.history) return History(store, options);
-  record::BenchRecord r = record::FindBench(store, options.show);
+  record::BenchRecord r = record::FindBench(store, *options.show);
   std::vector<Row> rows = Rows(store, r);
   if (options.json) {
     fmt::print("{}\n", BenchJson(r, rows));

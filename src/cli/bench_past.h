@@ -1,6 +1,7 @@
 // What `exp bench` shows of earlier calls, and the files that it writes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,16 +11,20 @@
 namespace xp::bench {
 
 struct PastOptions {
-  std::string store, show, markdown, csv, html;
+  std::string store, markdown, csv, html;
+  std::optional<std::string> show;
   std::vector<std::string> compare, models;
   bool history = false, json = false;
-  bool Asked() const { return history || !show.empty() || !compare.empty(); }
+  bool Asked() const { return history || show || !compare.empty(); }
 };
 
 }  // namespace xp::bench
 
 namespace xp::cli {
 
+// Before an hour of measuring: the files can be written where they are asked for. Throws
+// UsageError.
+void RequireWritable(const bench::PastOptions& options);
 int ShowPast(const bench::PastOptions& options);
 void WriteBenchFiles(const record::BenchRecord& record, const std::vector<bench::Row>& rows,
                      const bench::PastOptions& options);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "exp/base/escape.h"
 #include "exp/base/file.h"
 #include "src/cli/table.h"
 
@@ -12,14 +13,6 @@ namespace xp::cli {
 namespace {
 
 std::string Number(double v) { return v < 0 ? "-" : fmt::format("{:.4f}", v); }
-
-// RFC 4180.
-std::string Csv(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
-}
 
 std::vector<std::string> WithBackground(std::vector<std::string> names) {
   names.emplace_back("(background)");
@@ -60,7 +53,7 @@ std::string PrecisionCsv(const train::CocoResult& result) {
       for (size_t r = 0; r < 101; ++r) {
         double p = result.precision[(t * 101 + r) * classes + c];
         if (p < 0) continue;
-        out += fmt::format("{},{:.2f},{:.2f},{}\n", Csv(result.classes[c].name),
+        out += fmt::format("{},{:.2f},{:.2f},{}\n", CsvCell(result.classes[c].name),
                            0.5 + 0.05 * static_cast<double>(t), 0.01 * static_cast<double>(r), p);
       }
     }
@@ -161,9 +154,9 @@ void WriteClasses(const std::filesystem::path& out, const ClassReport& report,
   std::string text = "file,label,first,score\n";
   for (const train::ClassScores& s : scores) {
     auto best = std::max_element(s.scores.begin(), s.scores.end());
-    text +=
-        fmt::format("{},{},{},{}\n", Csv(s.file), Csv(report.classes[static_cast<size_t>(s.label)]),
-                    Csv(report.classes[static_cast<size_t>(best - s.scores.begin())]), *best);
+    text += fmt::format(
+        "{},{},{},{}\n", CsvCell(s.file), CsvCell(report.classes[static_cast<size_t>(s.label)]),
+        CsvCell(report.classes[static_cast<size_t>(best - s.scores.begin())]), *best);
   }
   WriteFileAtomic(out / "predictions.csv", text);
 }
@@ -182,10 +175,10 @@ std::string CocoResultsJson(const train::Detections& d) {
 std::string ConfusionCsv(const std::vector<std::string>& names,
                          const std::vector<int64_t>& counts) {
   std::string out = "true";
-  for (const std::string& name : names) out += "," + Csv(name);
+  for (const std::string& name : names) out += "," + CsvCell(name);
   out += '\n';
   for (size_t r = 0; r < names.size(); ++r) {
-    out += Csv(names[r]);
+    out += CsvCell(names[r]);
     for (size_t c = 0; c < names.size(); ++c)
       out += fmt::format(",{}", counts[r * names.size() + c]);
     out += '\n';

@@ -35,13 +35,6 @@ struct Options {
   bool no_draw = false;
 };
 
-bool IsImage(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png" || ending == ".webp";
-}
-
 void AddFolder(const std::string& folder, std::vector<fs::path>* files) {
   constexpr auto kOptions = fs::directory_options::skip_permission_denied;
   std::vector<fs::path> inside;
@@ -49,7 +42,7 @@ void AddFolder(const std::string& folder, std::vector<fs::path>* files) {
   fs::recursive_directory_iterator entry(folder, kOptions, error), end;
   for (; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
-    if (IsImage(entry->path()) && fs::is_regular_file(entry->path(), ignored))
+    if (data::HasImageEnding(entry->path()) && fs::is_regular_file(entry->path(), ignored))
       inside.push_back(fs::absolute(entry->path()));
   }
   if (inside.empty()) {

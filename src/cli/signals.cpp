@@ -10,20 +10,27 @@ namespace {
 
 std::atomic<bool> stop{false};
 std::atomic<int> number{0};
+std::atomic<const char*> text{""};
 struct sigaction old_int, old_term;
+
+void Say(const char* words) {
+  ssize_t unused = ::write(STDERR_FILENO, words, std::strlen(words));
+  static_cast<void>(unused);
+}
 
 extern "C" void Caught(int signal) {
   if (stop.exchange(true)) ::_exit(130);
   number = signal;
-  static const char kText[] = "\nstopping: the state is being saved; once more to quit at once\n";
-  ssize_t unused = ::write(STDERR_FILENO, kText, sizeof(kText) - 1);
-  static_cast<void>(unused);
+  Say("\nstopping: ");
+  Say(text);
+  Say("; once more to quit at once\n");
 }
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(const char* kept) {
   stop = false;
+  text = kept;
   number = 0;
   struct sigaction action;
   std::memset(&action, 0, sizeof(action));

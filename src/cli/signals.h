@@ -8,8 +8,9 @@ namespace xp::cli {
 
 class StopSignals {
  public:
-  // Catches SIGINT and SIGTERM while it lives. One at a time.
-  StopSignals();
+  // Catches SIGINT and SIGTERM while it lives; at the first it says `kept`, which must stay there,
+  // of what was done so far. One at a time.
+  explicit StopSignals(const char* kept = "the state is being saved");
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "exp/base/error.h"
+#include "exp/base/escape.h"
 #include "exp/data/audit.h"
 #include "exp/data/image_io.h"
 #include "src/data/html.h"

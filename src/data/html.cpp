@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "exp/base/utf8.h"
+#include "exp/base/escape.h"
 #include "exp/data/jpeg.h"
 #include "exp/data/resize.h"
 
@@ -28,29 +28,6 @@ constexpr const char* kStyle =
 std::string Colour(int label) { return fmt::format("hsl({},85%,55%)", (label * 137) % 360); }
 
 }  // namespace
-
-std::string EscapeHtml(std::string_view text) {
-  std::string out;
-  for (char c : ValidUtf8(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::string Base64(std::string_view bytes) {
   static constexpr char kDigits[] =

@@ -17,7 +17,6 @@ struct DrawnBox {
   bool dashed = false;                    // ignored or left out
 };
 
-std::string EscapeHtml(std::string_view text);
 std::string Base64(std::string_view bytes);
 
 // The image as an embedded JPEG, at most `width` pixels wide, under its boxes (SVG), with a

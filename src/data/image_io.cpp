@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 
@@ -47,11 +49,28 @@ struct Descriptor {
   }
 };
 
+std::string LowerEnding(const std::filesystem::path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending;
+}
+
 }  // namespace
 
 const char* FormatName(ImageFormat format) {
   static constexpr const char* kNames[] = {"unknown", "JPEG", "PNG", "WebP", "GIF", "BMP", "TIFF"};
   return kNames[static_cast<int>(format)];
+}
+
+bool HasJpegEnding(const std::filesystem::path& path) {
+  std::string ending = LowerEnding(path);
+  return ending == ".jpg" || ending == ".jpeg";
+}
+
+bool HasImageEnding(const std::filesystem::path& path) {
+  std::string ending = LowerEnding(path);
+  return ending == ".png" || ending == ".webp" || HasJpegEnding(path);
 }
 
 ImageFormat DetectFormat(std::span<const uint8_t> bytes) {

@@ -9,6 +9,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/data/image_io.h"
 #include "src/data/coco_raw.h"
 #include "src/data/json_scanner.h"
 
@@ -16,13 +17,6 @@ namespace xp::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool IsImage(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png" || ending == ".webp";
-}
 
 std::vector<std::string> Folders(const fs::path& root) {
   std::error_code error;
@@ -146,7 +140,7 @@ ImageList ListImageFolder(const fs::path& root, const std::vector<std::string>& 
                         .expected = fmt::format("the folder of class `{}`", list.classes[label])});
     }
     for (const auto& entry : entries) {
-      if (entry.is_regular_file(error) && IsImage(entry.path()))
+      if (entry.is_regular_file(error) && HasImageEnding(entry.path()))
         files.push_back(entry.path().lexically_relative(root).string());
     }
     if (files.empty()) {

@@ -1,4 +1,5 @@
 #include "exp/data/preview.h"
+#include "exp/base/escape.h"
 
 #include <fmt/format.h>
 

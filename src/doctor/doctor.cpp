@@ -16,6 +16,7 @@
 #include "exp/doctor/measure.h"
 #include "exp/doctor/smoke.h"
 #include "exp/graph/backend.h"
+#include "src/train/device.h"
 
 namespace fs = std::filesystem;
 
@@ -27,21 +28,6 @@ using graph::DType;
 
 constexpr double kBudget = 28;    // seconds of the usual examination
 constexpr int kEnginesTried = 2;  // enough to compute with; speed isn't the question
-
-// The number of a GPU that `device` means, -1 for the CPU.
-int CudaNumber(const std::string& device) {
-  if (device == "cpu") return -1;
-  if (device == "auto") return graph::CudaDeviceCount(nullptr) > 0 ? 0 : -1;
-  if (device == "cuda") return 0;
-  std::string number = device.starts_with("cuda:") ? device.substr(5) : "";
-  if (number.empty() || number.size() > 3 ||
-      number.find_first_not_of("0123456789") != std::string::npos) {
-    throw UsageError({.what = "`" + device + "` is no device",
-                      .where = "--device",
-                      .expected = "auto, cpu, cuda or cuda:N"});
-  }
-  return std::stoi(number);
-}
 
 std::unique_ptr<Backend> Open(int cuda, bool tf32, const std::string& plans) {
   if (cuda < 0) return graph::CreateCpuBackend(0);
@@ -81,7 +67,7 @@ class Examination {
   }
 
   void Measure() {
-    int cuda = CudaNumber(options_.device);
+    int cuda = train::CudaNumber(options_.device);
     std::unique_ptr<Backend> device;
     try {
       if (cuda >= 0) Add(CheckMemoryOf(cuda, options_.deep));
@@ -194,7 +180,7 @@ void RunChild(const std::string& device, const std::string& plans) {
   // The same plan gives the same bits, another one others, and the choice by measuring could differ
   // between processes: the first child, which is alone, chooses, the others find its choice.
   std::unique_ptr<Backend> backend;
-  int cuda = CudaNumber(device);
+  int cuda = train::CudaNumber(device);
   if (cuda < 0) {
     backend = graph::CreateCpuBackend(2);
   } else {

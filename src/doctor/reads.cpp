@@ -12,6 +12,7 @@
 
 #include "exp/base/hash.h"
 #include "exp/base/stopwatch.h"
+#include "exp/data/image_io.h"
 #include "exp/doctor/measure.h"
 #include "src/doctor/text.h"
 
@@ -29,13 +30,6 @@ struct File {
   std::string path;
   uint64_t bytes = 0, key = 0;
 };
-
-bool IsImage(const fs::path& path) {
-  std::string end = path.extension().string();
-  std::transform(end.begin(), end.end(), end.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return end == ".jpg" || end == ".jpeg";
-}
 
 struct Listing {
   std::vector<File> small, images;
@@ -62,7 +56,7 @@ Listing List(const std::string& folder, double seconds) {
     if (ignored || f.bytes == 0) continue;
     f.key = HashBytes(f.path).low;
     if (f.bytes > out.largest.bytes) out.largest = f;
-    bool image = IsImage(it->path());
+    bool image = data::HasJpegEnding(it->path());
     out.images_seen += image ? 1 : 0;
     if (f.bytes <= (uint64_t{4} << 20)) (image ? out.images : out.small).push_back(f);
   }

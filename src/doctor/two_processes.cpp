@@ -25,7 +25,7 @@ std::vector<std::string> RunTogether(const std::vector<std::string>& argv, int c
   }
   for (auto& child : children) child->Write("go\n");
   for (size_t i = 0; i < children.size(); ++i) {
-    std::string line = results[i].empty() ? children[i]->Line(kPatience) : "";
+    std::string line = results[i].empty() ? children[i]->Line(kPatience).value_or("") : "";
     if (line.starts_with("hash ")) {
       results[i] = line.substr(5);
     } else if (results[i].empty()) {

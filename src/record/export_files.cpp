@@ -1,7 +1,7 @@
 // CSV, TensorBoard event files, MLflow's file store.
 #include <fmt/format.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -10,6 +10,7 @@
 #include <set>
 
 #include "exp/base/error.h"
+#include "exp/base/escape.h"
 #include "exp/base/file.h"
 #include "exp/record/export.h"
 #include "exp/record/reader.h"
@@ -29,13 +30,6 @@ std::string Plain(const Value& value) {
   if (const double* x = std::get_if<double>(&value)) return Number(*x);
   if (const int64_t* i = std::get_if<int64_t>(&value)) return std::to_string(*i);
   return std::get<JsonText>(value).text;
-}
-
-std::string Quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + '"';
 }
 
 void MakeFolder(const fs::path& folder) {
@@ -160,16 +154,16 @@ void ExportCsv(const Store& store, int64_t seq, const fs::path& folder) {
   std::string curves = "name,step,attempt,at_ms,value\r\n";
   for (const std::string& name : CurveNames(store, seq)) {
     for (const CurvePoint& p : LoadCurve(store, seq, name)) {
-      curves += fmt::format("{},{},{},{},{}\r\n", Quoted(name), p.step, p.attempt, p.at_ms,
-                            Quoted(Plain(p.value)));
+      curves += fmt::format("{},{},{},{},{}\r\n", CsvCell(name), p.step, p.attempt, p.at_ms,
+                            CsvCell(Plain(p.value)));
     }
   }
   std::string epochs = "epoch,step,kind,name,value\r\n", config = "path,value,origin\r\n";
   for (const EpochRecord& e : run.epochs) {
     auto put = [&](const char* kind, const Named& values) {
       for (const auto& [name, value] : values) {
-        epochs += fmt::format("{},{},{},{},{}\r\n", e.epoch, e.step, kind, Quoted(name),
-                              Quoted(Plain(value)));
+        epochs += fmt::format("{},{},{},{},{}\r\n", e.epoch, e.step, kind, CsvCell(name),
+                              CsvCell(Plain(value)));
       }
     };
     put("loss", e.losses);
@@ -178,7 +172,7 @@ void ExportCsv(const Store& store, int64_t seq, const fs::path& folder) {
     put("hash", {{"weights", JsonText{e.weights_hash}}, {"optimizer", JsonText{e.optimizer_hash}}});
   }
   for (const ConfigValue& v : run.config) {
-    config += fmt::format("{},{},{}\r\n", Quoted(v.path), Quoted(v.value), Quoted(v.origin));
+    config += fmt::format("{},{},{}\r\n", CsvCell(v.path), CsvCell(v.value), CsvCell(v.origin));
   }
   Put(folder / "curves.csv", curves);
   Put(folder / "epochs.csv", epochs);

@@ -10,24 +10,6 @@ namespace {
 
 using graph::DType;
 
-// Whether `device` means a GPU, and which.
-bool WantsCuda(const std::string& device, int* index) {
-  *index = 0;
-  if (device == "auto") return graph::CudaDeviceCount(nullptr) > 0;
-  if (device == "cpu") return false;
-  if (device == "cuda") return true;
-  std::string number = device.starts_with("cuda:") ? device.substr(5) : "";
-  bool digits = !number.empty() && number.size() < 4 &&
-                number.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits) {
-    throw UsageError({.what = "`" + device + "` is no device",
-                      .where = "--device",
-                      .expected = "auto, cpu, cuda or cuda:N"});
-  }
-  *index = std::stoi(number);
-  return true;
-}
-
 // Beside other programs' caches; empty when there is no home.
 std::string PlanCacheFolder() {
   for (const char* name : {"XDG_CACHE_HOME", "HOME"}) {
@@ -62,26 +44,52 @@ void ChooseCpuPrecision(const std::string& asked, OpenedDevice* opened) {
 
 }  // namespace
 
-OpenedDevice OpenDevice(const DeviceRequest& r) {
+bool IsDeviceName(const std::string& device) {
+  if (device == "auto" || device == "cpu" || device == "cuda") return true;
+  std::string number = device.starts_with("cuda:") ? device.substr(5) : "";
+  return !number.empty() && number.size() < 4 &&
+         number.find_first_not_of("0123456789") == std::string::npos;
+}
+
+int CudaNumber(const std::string& device) {
+  if (!IsDeviceName(device)) {
+    throw UsageError({.what = "`" + device + "` is no device",
+                      .where = "--device",
+                      .expected = "auto, cpu, cuda or cuda:N"});
+  }
+  if (device == "auto") return graph::CudaDeviceCount(nullptr) > 0 ? 0 : -1;
+  if (device == "cpu") return -1;
+  return device == "cuda" ? 0 : std::stoi(device.substr(5));
+}
+
+OpenedDevice PrecisionOn(const std::string& device, const std::string& precision) {
   OpenedDevice opened;
-  bool half = r.precision == "bf16" || r.precision == "fp16";
-  int index = 0;
-  if (!WantsCuda(r.device, &index)) {
-    ChooseCpuPrecision(r.precision, &opened);
+  if (CudaNumber(device) < 0) {
+    ChooseCpuPrecision(precision, &opened);
+  } else {
+    opened.precision = precision;
+    if (precision == "bf16") opened.compute = DType::kBF16;
+    if (precision == "fp16") opened.compute = DType::kF16;
+  }
+  return opened;
+}
+
+OpenedDevice OpenDevice(const DeviceRequest& r) {
+  OpenedDevice opened = PrecisionOn(r.device, r.precision);
+  const int number = CudaNumber(r.device);
+  if (number < 0) {
     // In fp32 convolutions are nine tenths of a step: not worth other bits.
     const bool passes = opened.compute != DType::kF32;
     opened.backend = graph::CreateCpuBackend({r.threads, passes, r.plans});
     return opened;
   }
   graph::CudaOptions cuda;
-  cuda.device = index;
+  cuda.device = number;
   cuda.tf32 = r.precision == "tf32";
   cuda.deterministic = r.deterministic;
   cuda.plan_cache = PlanCacheFolder();
   cuda.plans = r.plans;
   opened.backend = graph::CreateCudaBackend(cuda);
-  opened.precision = r.precision;
-  if (half) opened.compute = r.precision == "bf16" ? DType::kBF16 : DType::kF16;
   return opened;
 }
 

@@ -25,6 +25,12 @@ struct OpenedDevice {
   std::string precision_note;
 };
 
+// Whether it reads auto, cpu, cuda or cuda:N; asks no driver.
+bool IsDeviceName(const std::string& device);
+// The number of the GPU that a name means, -1 for the CPU. Throws UsageError for what is no name.
+int CudaNumber(const std::string& device);
+// What a device computes when it is asked for a precision; `backend` stays empty.
+OpenedDevice PrecisionOn(const std::string& device, const std::string& precision);
 // Throws UsageError for a device that isn't there.
 OpenedDevice OpenDevice(const DeviceRequest& request);
 

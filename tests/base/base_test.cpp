@@ -1,13 +1,18 @@
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 
 #include "catch.h"
+#include "exp/base/child_process.h"
 #include "exp/base/error.h"
+#include "exp/base/escape.h"
 #include "exp/base/file.h"
 #include "exp/base/hash.h"
 #include "exp/base/philox.h"
+#include "exp/base/temporary_folder.h"
 #include "exp/base/utf8.h"
 
 namespace fs = std::filesystem;
@@ -88,6 +93,37 @@ TEST_CASE("an atomic write replaces the whole content and leaves nothing beside 
   CHECK_THROWS_WITH(xp::ReadFile(dir / "none"), ContainsSubstring("No such file"));
   CHECK_THROWS_AS(xp::WriteFileAtomic(dir / "no" / "a", "x"), xp::Error);
   fs::remove_all(dir);
+}
+
+TEST_CASE("a device and a pipe are written as they are, not replaced") {
+  xp::WriteFileAtomic("/dev/null", "x");
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+  xp::TemporaryFolder folder("base-test");
+  std::string pipe = folder.path() + "/pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  int fd = ::open(pipe.c_str(), O_RDWR);
+  xp::WriteFileAtomic(pipe, "through");
+  char text[16] = {};
+  CHECK(::read(fd, text, sizeof(text)) == 7);
+  CHECK(std::string(text) == "through");
+  ::close(fd);
+  CHECK(std::filesystem::is_fifo(pipe));
+}
+
+TEST_CASE("text for HTML and CSV") {
+  CHECK(xp::EscapeHtml("<a href=\"x\">&") == "&lt;a href=&quot;x&quot;&gt;&amp;");
+  CHECK(xp::EscapeHtml("\xff") == "\xef\xbf\xbd");
+  CHECK(xp::CsvCell("plain text") == "plain text");
+  CHECK(xp::CsvCell("a,b") == "\"a,b\"");
+  CHECK(xp::CsvCell("say \"x\"\n") == "\"say \"\"x\"\"\n\"");
+}
+
+TEST_CASE("a child's lines: empty ones are lines, the end is none") {
+  xp::ChildProcess child({"sh", "-c", "echo a; echo; printf b"});
+  CHECK(child.Line(10) == "a");
+  CHECK(child.Line(10) == "");
+  CHECK_FALSE(child.Line(10));
+  CHECK(child.Rest(1) == "b");
 }
 
 TEST_CASE("UTF-8 is told from what only looks like it, as RFC 3629 says") {

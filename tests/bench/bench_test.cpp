@@ -1,6 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "catch.h"
 #include "exp/base/error.h"
@@ -97,9 +99,42 @@ TEST_CASE("a case that can't run is a row with its reason") {
   Row r = MeasureSteps(c);
   CHECK(r.status == Status::kMemoryLimit);
   CHECK(r.reason.find("GiB") != std::string::npos);
+  CHECK(r.reason.ends_with(fmt::format("; the plan of batch {} fits", LargestBatch(c, 65535))));
+  c.batch = 1;
+  c.height = c.width = 65536;
+  CHECK(MeasureSteps(c).reason.ends_with("; not even one image fits"));
   c = Small(2);
   c.device = "cuda:77";
   CHECK(MeasureSteps(c).status == Status::kFailed);
+}
+
+TEST_CASE("a measurement that is stopped is no row") {
+  std::atomic<bool> stop{true};
+  auto interrupted = [](auto measure) {
+    try {
+      measure();
+    } catch (const Error& e) {
+      return e.kind() == ErrorKind::kInterrupted;
+    }
+    return false;
+  };
+  CHECK(interrupted([&] { MeasureSteps(Small(2), &stop); }));
+  LoaderPart part;
+  part.count = 2;
+  auto photos = OpenPhotos(part);
+  Case c = Small(2);
+  c.workers = 1;
+  CHECK(interrupted([&] { MeasureLoader(c, part, *photos, &stop); }));
+  stop = false;
+  CHECK(MeasureSteps(Small(2), &stop).status == Status::kOk);
+}
+
+TEST_CASE("what the CPU doesn't compute is computed in fp32, with a note") {
+  Case c = Small(2);
+  CHECK(PrecisionOf(c).note.empty());
+  c.precision = "tf32";
+  CHECK(PrecisionOf(c).precision == "fp32");
+  CHECK(PrecisionOf(c).note.find("tf32") != std::string::npos);
 }
 
 TEST_CASE("memory grows with the batch, and the largest batch is the last that fits") {
@@ -180,10 +215,14 @@ TEST_CASE("mistakes in a matrix file name the place") {
                            "precisions: []",
                            "devices: []",
                            "devices: [gpu]",
+                           "devices: ['cuda:']",
+                           "devices: ['cuda:x']",
+                           "devices: ['cuda:99999999999']",
                            "parts: []",
                            "torch_modes: []",
                            "repeats: [2, 3]",
                            "loader: {images: /nonexistent}",
+                           "loader: {images: /proc/self/fd}",  // no JPEG
                            "loader: {workers: []}",
                            "end_to_end: {models: [fasterrcnn_resnet50_fpn]}"}) {
     INFO(text);
@@ -253,92 +292,6 @@ TEST_CASE("power and what held the clocks down") {
   CHECK(seen.celsius == 59);
   CHECK(seen.throttled == std::vector<std::string>{"power cap 30 %"});
   CHECK(Summarise({}).watts == 0);
-}
-
-Row Made(const char* program, int batch, double speed) {
-  Row r;
-  r.c.program = program;
-  r.c.batch = batch;
-  r.images_per_second = speed;
-  r.milliseconds = 1e3 * batch / speed;
-  r.repeats = 5;
-  r.spread = 0.01;
-  r.watts = 500;
-  r.bytes = 3u << 30;
-  r.throttled = {"heat 10 %"};
-  return r;
-}
-
-TEST_CASE("a row survives JSON") {
-  Row r = Made("exp", 64, 1234.5);
-  r.c.largest = true;
-  r.c.precision = "bf16";
-  r.c.captured = false;
-  r.flop = 1e12;
-  r.profile.push_back({"conv1", "Conv2d", 0.5});
-  Row back = RowFromJson(RowJson(r));
-  CHECK(Key(back.c) == Key(r.c));
-  CHECK(back.images_per_second == r.images_per_second);
-  CHECK(back.throttled == r.throttled);
-  CHECK(back.profile.size() == 1);
-  CHECK(RowJson(back) == RowJson(r));
-  CHECK(nlohmann::json::parse(RowJson(r))["images_per_second_per_watt"] == 1234.5 / 500);
-  for (const char* bad : {"", "[]", "{\"batch\": \"x\"}", "{\"throttled\": 3}"}) {
-    CHECK(RowFromJson(bad).status == Status::kFailed);
-  }
-}
-
-TEST_CASE("two calls side by side") {
-  std::vector<Row> a = {Made("exp", 64, 100), Made("exp", 128, 200), Made("torch", 64, 80)};
-  std::vector<Row> b = {Made("exp", 64, 150), Made("exp", 256, 300)};
-  a[1].status = Status::kMemoryLimit;
-  a[1].images_per_second = 0;
-  std::vector<Pair> pairs = PairUp(a, b);
-  REQUIRE(pairs.size() == 4);
-  CHECK(pairs[0].ratio == 1.5);
-  CHECK(pairs[1].b == nullptr);
-  CHECK(MeanRatio(pairs) == 1.5);
-  CHECK(MeanRatio({}) == 0);
-  std::string text = CompareText("a", "b", pairs);
-  CHECK(text.find("1.500") != std::string::npos);
-  CHECK(text.find("mem lim") != std::string::npos);
-  CHECK(CompareMarkdown("a", "b", pairs).find("| 100.0 | 150.0 | 1.500 |") != std::string::npos);
-}
-
-TEST_CASE("Markdown, CSV and HTML hold every row and escape what must be") {
-  std::vector<Row> rows = {Made("exp", 64, 100), Made("torch", 64, 80)};
-  rows.push_back(Made("exp", 512, 1));
-  rows[2].status = Status::kMemoryLimit;
-  rows[2].images_per_second = rows[2].milliseconds = 0;
-  rows[2].reason = "mem lim: a | b, \"<c>\"\nnext";
-  Facts facts = {{"device", "<b>H200</b>"}, {"call", "1 (a\nb)"}};
-  std::string md = Markdown(facts, rows);
-  CHECK(md.find("- device: &lt;b>H200") != std::string::npos);
-  CHECK(md.find("- call: 1 (a b)\n") != std::string::npos);
-  std::vector<Pair> pairs = PairUp(rows, rows);
-  CHECK(CompareMarkdown("x|y\nz", "<i>", pairs).find("x\\|y z") != std::string::npos);
-  CHECK(CompareMarkdown("x", "<i>", pairs).find("<i>") == std::string::npos);
-  CHECK(md.find("| exp | resnet50 | 64 |") != std::string::npos);
-  CHECK(md.find("a \\| b") != std::string::npos);
-  std::string csv = Csv(rows);
-  CHECK(std::count(csv.begin(), csv.end(), '\n') == 4);
-  CHECK(csv.find("\"mem lim: a | b, \"\"<c>\"\" next\"") != std::string::npos);
-  std::string html = Html("T", facts, rows);
-  CHECK(html.find("&lt;b&gt;H200") != std::string::npos);
-  CHECK(html.find("<b>H200") == std::string::npos);
-  CHECK(html.find("width:80.0%") != std::string::npos);
-  CHECK(html.find("@media print") != std::string::npos);
-  CHECK(html.find("<script") == std::string::npos);
-  CHECK(HeadLine().find("img/s") != std::string::npos);
-  CHECK(RowLine(rows[2]).find("mem lim") != std::string::npos);
-}
-
-TEST_CASE("a peer that isn't there is a row with the reason") {
-  std::vector<Row> rows;
-  MeasureTorch("/no/such/python", {Small(2), Small(4)}, [&](const Row& r) { rows.push_back(r); });
-  REQUIRE(rows.size() == 2);
-  CHECK(rows[0].status == Status::kFailed);
-  CHECK(rows[0].reason.find("can't be started") != std::string::npos);
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ hasnt "$(cat out)" "img/s"
 out=$("$exp" bench --history); has "$out" "one"; has "$out" "two"
 out=$("$exp" bench --history --model resnet18); has "$out" "IMG/S"
 out=$("$exp" bench --compare one two); has "$out" "ratio"; has "$out" "geometric mean"
-out=$("$exp" bench --compare @~1 @ --json); has "$out" '"mean_ratio"'
+out=$("$exp" bench --compare @~1 @ --json --csv c.csv --html c.html --markdown c.md); has "$out" '"mean_ratio"'
+has "$(cat c.md)" "| ratio |"; has "$(head -1 c.csv)" ",ratio"; has "$(cat c.html)" 'class="bar second"'
 out=$("$exp" bench --show one --csv again.csv); has "$out" "best of cpu fp32"
 cmp t.csv again.csv || fail "the stored rows differ from the measured ones"
 has "$("$exp" query 'SELECT count(*) AS n FROM bench_row')" "8"
@@ -59,9 +60,34 @@ for signal in INT KILL; do
   has "$("$exp" bench --show $signal)" "resnet18"
 done
 
-# A case that can't fit is a row, not a crash.
-out=$("$exp" bench --model resnet18 --batch 60000 --height 4000 --width 4000 --device cpu --no-store)
-has "$out" "mem lim"
+# A measurement that takes an hour is interrupted within a step.
+"$exp" bench tiny.yaml "${small[@]}" --batch 2 --repeats 100 --seconds 36 --label hour >out 2>err & pid=$!
+until [ -s out ]; do sleep 0.05; done
+sleep 1; kill -TERM $pid; got=0; SECONDS=0; wait $pid || got=$?
+[ $got = 130 ] && [ $SECONDS -lt 20 ] || fail "exit $got after $SECONDS s"
+has "$(cat err)" "the rows so far are kept"
+
+# A disk that gets full in the middle: the rest is measured and shown.
+if mkdir -p full && mount -t tmpfs -o size=600k none full 2>/dev/null; then
+  expect 0 "img/s" "$exp" bench tiny.yaml "${small[@]}" --batch 1 --set ~loader --set ~end_to_end --store full/store --csv rest.csv
+  head -c 600k /dev/zero >full/rest || true
+  expect 0 "aren't stored" "$exp" bench tiny.yaml "${small[@]}" --store full/store --csv rest.csv
+  umount full
+  [ "$(wc -l <rest.csv)" = 8 ] || fail "rows of the CSV: $(cat rest.csv)"
+fi
+
+# A case that can't fit is a row with the largest batch that would, not a crash; larger ones aren't tried.
+out=$("$exp" bench --model resnet18 --batch 60000,65000 --height 400 --width 400 --device cpu --no-store)
+has "$out" " GiB are free; the plan of batch "
+has "$out" "mem lim batch 60000 doesn't fit already"
+
+# What the CPU doesn't have is computed in fp32: once.
+"$exp" bench tiny.yaml "${small[@]}" --batch 1 --precision fp32,tf32,fp16 --set fusion=true --set ~loader --set ~end_to_end --no-store --json >once.json
+python3 -c '
+import json
+rows = json.load(open("once.json"))["rows"]
+assert [r["precision"] for r in rows] == ["fp32"] * 3 and len({r["milliseconds"] for r in rows}) == 1, rows
+assert "tf32" in rows[1]["reason"] and "fp16" in rows[2]["reason"] and "measured once" in rows[2]["reason"], rows'
 # A peer that isn't there is a row, and the exit code says so.
 refused 1 "can't be started" "$exp" bench tiny.yaml "${small[@]}" --set ~loader --set ~end_to_end --set batches=[1] \
   --against torch --python /nonexistent/python --no-store
@@ -76,6 +102,18 @@ has "$out" "torch resnet18"
 refused 2 'is no key of a bench matrix' "$exp" bench tiny.yaml --set +modls=[resnet50]
 refused 2 "resnet51" "$exp" bench --model resnet51
 refused 2 "fp8" "$exp" bench --precision fp8
+refused 2 "range" "$exp" bench --threads -1
+refused 2 "range" "$exp" bench --height -1
+refused 2 "range" "$exp" bench --seconds 0
+refused 2 "names no call" "$exp" bench --show ''
+refused 2 "resnet51" "$exp" bench --history --model resnet51
+refused 2 "writes no file" "$exp" bench --history --csv x.csv
+# Before anything is measured.
+mkdir -p empty
+for wrong in "--html nowhere/x.html" "--csv empty" "--set +loader.images=empty"; do
+  refused 2 "error" "$exp" bench tiny.yaml "${small[@]}" $wrong --no-store
+  hasnt "$(cat out)" "img/s"
+done
 refused 2 "no peer" "$exp" bench tiny.yaml "${small[@]}" --against caffe --no-store
 refused 2 "names no call" "$exp" bench --compare one nobody
 refused 2 "no store" "$exp" bench --history --store nowhere

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,8 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   bool started() const { return pid_ > 0; }
-  // What stands in its output up to the next line end; empty at the end, or when `seconds` pass.
-  std::string Line(double seconds);
+  // What stands in its output up to the next line end; nothing at the end, or when `seconds` pass.
+  std::optional<std::string> Line(double seconds);
   // The rest of its output, at most 16 MiB; it is ended when `seconds` pass.
   std::string Rest(double seconds);
   void Write(const std::string& text);

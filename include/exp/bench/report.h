@@ -23,6 +23,12 @@ std::string Csv(const std::vector<Row>& rows);
 // One page without scripts or other files, with bars, that prints well.
 std::string Html(const std::string& title, const Facts& facts, const std::vector<Row>& rows);
 
+// What two machines or versions differ in; "-" where one tells nothing.
+struct Difference {
+  std::string name, a, b;
+};
+std::vector<Difference> Differences(const Facts& a, const Facts& b);
+
 // Cases that both have, and what one of them lacks.
 struct Pair {
   std::string key;
@@ -37,5 +43,10 @@ std::string CompareText(const std::string& name_a, const std::string& name_b,
                         const std::vector<Pair>& pairs);
 std::string CompareMarkdown(const std::string& name_a, const std::string& name_b,
                             const std::vector<Pair>& pairs);
+
+std::string CompareCsv(const std::string& name_a, const std::string& name_b,
+                       const std::vector<Pair>& pairs);
+std::string CompareHtml(const std::string& name_a, const std::string& name_b,
+                        const std::vector<Difference>& differences, const std::vector<Pair>& pairs);
 
 }  // namespace xp::bench

@@ -8,6 +8,7 @@
 // deviation is an outlier and left out, at most a third of them; the median of the rest counts.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,12 +20,22 @@
 
 namespace xp::bench {
 
-// Never throws for what a case does: a case that can't run is a row with its reason.
-Row MeasureSteps(const Case& c);
+// Asked between steps, batches and lines of the peer; null: never. A measurement that is stopped
+// throws Error of kind kInterrupted.
+using StopFlag = const std::atomic<bool>*;
+
+// Never throws for what a case does: a case that can't run is a row with its reason. Of one that
+// doesn't fit the reason also names the largest batch that would.
+Row MeasureSteps(const Case& c, StopFlag stop = nullptr);
+// What a case's device computes in: the case's precision, or another one and a note why.
+struct ComputedPrecision {
+  std::string precision, note;
+};
+ComputedPrecision PrecisionOf(const Case& c);
 // Fills matrix_share and copy_share from a device's speeds.
 void CompareWithSpeeds(const DeviceSpeeds& speeds, Row* row);
 
-// The speeds of a case's device in its precision.
+// The speeds of a case's device in its precision; 0 where they can't be measured.
 DeviceSpeeds SpeedsFor(const Case& c);
 
 // At least so many bytes does a step need on the device, from the plan alone; `passes`: the
@@ -34,13 +45,15 @@ uint64_t LeastBytes(const Case& c, graph::DType compute, const graph::StepPasses
 // device, at most `limit`, above 16 a multiple of 8; 0: none. The row of that batch decides.
 int LargestBatch(const Case& c, int limit);
 // Measures the largest batch that fits, going down in steps of 3 % from LargestBatch.
-Row MeasureLargest(Case c, int limit);
+Row MeasureLargest(Case c, int limit, StopFlag stop = nullptr);
 
-// JPEGs for the loader: those below a folder, or drawn ones in a temporary folder.
+// JPEGs for the loader: those below a folder, or drawn ones in a temporary folder. Throws
+// UsageError for a folder without any.
 class Photos;
 std::shared_ptr<Photos> OpenPhotos(const LoaderPart& part);
-Row MeasureLoader(const Case& c, const LoaderPart& part, Photos& photos);
-Row MeasureEndToEnd(const Case& c, const EndToEndPart& part, Photos& photos);
+Row MeasureLoader(const Case& c, const LoaderPart& part, Photos& photos, StopFlag stop = nullptr);
+Row MeasureEndToEnd(const Case& c, const EndToEndPart& part, Photos& photos,
+                    StopFlag stop = nullptr);
 
 // The windows that count, and how many were left out: the rule above. Seconds a step.
 struct Windows {
@@ -50,9 +63,10 @@ struct Windows {
 };
 Windows JudgeWindows(std::vector<double> seconds);
 
-// The same cases in PyTorch, by a script that is part of this program, in one process of `python`.
-// `on_row` is called as they come; rows "fail" with the reason where PyTorch isn't there.
+// The same cases in PyTorch, by a script that is part of this program, in one process of `python`;
+// after a case that ended it in another one. `on_row` is called as they come; rows "fail" with the
+// reason where PyTorch isn't there.
 void MeasureTorch(const std::string& python, const std::vector<Case>& cases,
-                  const std::function<void(const Row&)>& on_row);
+                  const std::function<void(const Row&)>& on_row, StopFlag stop = nullptr);
 
 }  // namespace xp::bench

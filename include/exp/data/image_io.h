@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 
@@ -31,6 +32,10 @@ struct ImageInfo {
   // Width and height of the upright image.
   Size upright() const { return orientation >= 5 ? Size{height, width} : Size{width, height}; }
 };
+
+// By their ending alone, for choosing files in a folder: .jpg and .jpeg; those, .png and .webp.
+bool HasJpegEnding(const std::filesystem::path& path);
+bool HasImageEnding(const std::filesystem::path& path);
 
 ImageFormat DetectFormat(std::span<const uint8_t> bytes);
 

@@ -1,0 +1,122 @@
+// Two calls side by side.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "exp/base/escape.h"
+#include "exp/bench/report.h"
+#include "src/bench/cells.h"
+
+namespace xp::bench {
+namespace {
+
+// Of the row that is there.
+std::string CaseText(const Pair& p) {
+  const Case& c = (p.a ? p.a : p.b)->c;
+  return fmt::format("{}{} {} {} {}", c.program == "torch" ? "torch " : "", ModelText(c),
+                     BatchText(c), PrecisionText(c), Mode(c));
+}
+
+std::string RatioText(const Pair& p) { return p.ratio > 0 ? fmt::format("{:.3f}", p.ratio) : ""; }
+
+}  // namespace
+
+std::vector<Pair> PairUp(const std::vector<Row>& a, const std::vector<Row>& b) {
+  std::vector<Pair> pairs;
+  auto find = [&](const std::string& key) -> Pair* {
+    for (Pair& p : pairs) {
+      if (p.key == key) return &p;
+    }
+    return nullptr;
+  };
+  // The same case twice in one call: the later one counts.
+  auto add = [&](const std::vector<Row>& rows, const Row* Pair::*side) {
+    for (const Row& r : rows) {
+      std::string key = Key(r.c);
+      Pair* p = find(key);
+      if (p == nullptr) p = &pairs.emplace_back(Pair{.key = key});
+      p->*side = &r;
+    }
+  };
+  add(a, &Pair::a);
+  add(b, &Pair::b);
+  for (Pair& p : pairs) {
+    bool both = p.a && p.b && p.a->images_per_second > 0 && p.b->images_per_second > 0;
+    if (both) p.ratio = p.b->images_per_second / p.a->images_per_second;
+  }
+  return pairs;
+}
+
+double MeanRatio(const std::vector<Pair>& pairs) {
+  double sum = 0;
+  int count = 0;
+  for (const Pair& p : pairs) {
+    if (p.ratio <= 0) continue;
+    sum += std::log(p.ratio);
+    ++count;
+  }
+  return count > 0 ? std::exp(sum / count) : 0;
+}
+
+std::string CompareText(const std::string& a, const std::string& b,
+                        const std::vector<Pair>& pairs) {
+  std::string out = fmt::format("{:<64} {:>14} {:>14} {:>8}\n", "img/s", a, b, "ratio");
+  for (const Pair& p : pairs) {
+    out += fmt::format("{:<64} {:>14} {:>14} {:>8}\n", CaseText(p), SpeedText(p.a), SpeedText(p.b),
+                       RatioText(p));
+  }
+  if (double mean = MeanRatio(pairs); mean > 0) {
+    out += fmt::format("{:<64} {:>14} {:>14} {:>8.3f}\n", "geometric mean", "", "", mean);
+  }
+  return out;
+}
+
+std::string CompareMarkdown(const std::string& a, const std::string& b,
+                            const std::vector<Pair>& pairs) {
+  std::string out = fmt::format("| img/s | {} | {} | ratio |\n|---|---|---|---|\n", MarkdownCell(a),
+                                MarkdownCell(b));
+  for (const Pair& p : pairs) {
+    out += fmt::format("| {} | {} | {} | {} |\n", MarkdownCell(CaseText(p)), SpeedText(p.a),
+                       SpeedText(p.b), RatioText(p));
+  }
+  if (double mean = MeanRatio(pairs); mean > 0) {
+    out += fmt::format("| geometric mean | | | {:.3f} |\n", mean);
+  }
+  return out;
+}
+
+std::string CompareCsv(const std::string& a, const std::string& b, const std::vector<Pair>& pairs) {
+  std::string out = fmt::format("program,kind,model,batch,largest,precision,mode,{},{},ratio\n",
+                                CsvCell(a), CsvCell(b));
+  for (const Pair& p : pairs) {
+    const Case& c = (p.a ? p.a : p.b)->c;
+    out += fmt::format("{},{},{},{},{},{},{}", c.program, c.kind, CsvCell(c.model), c.batch,
+                       c.largest ? 1 : 0, c.precision, CsvCell(Mode(c)));
+    for (const Row* r : {p.a, p.b}) {
+      out += r == nullptr               ? ","
+             : r->status != Status::kOk ? fmt::format(",{}", StatusText(r->status))
+                                        : fmt::format(",{:.6g}", r->images_per_second);
+    }
+    out += p.ratio > 0 ? fmt::format(",{:.6g}\n", p.ratio) : ",\n";
+  }
+  return out;
+}
+
+std::vector<Difference> Differences(const Facts& a, const Facts& b) {
+  auto value = [](const Facts& facts, const std::string& name) {
+    auto found = std::find_if(facts.begin(), facts.end(),
+                              [&](const auto& fact) { return fact.first == name; });
+    return found == facts.end() ? "-" : found->second;
+  };
+  std::vector<Difference> out;
+  for (const auto& [name, text] : a) {
+    if (value(b, name) != text) out.push_back({name, text, value(b, name)});
+  }
+  for (const auto& [name, text] : b) {
+    if (value(a, name) == "-") out.push_back({name, "-", text});
+  }
+  return out;
+}
+
+}  // namespace xp::bench

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -19,6 +20,7 @@ using pickle::Kind;
 using pickle::Value;
 
 constexpr uint64_t kMostShared = 16;
+constexpr size_t kListed = 8;
 
 // Where a tensor lies in its storage, in elements.
 struct Layout {
@@ -51,7 +53,8 @@ class StateDict {
  public:
   StateDict(const Document& document, std::string path) : doc_(document), path_(std::move(path)) {}
 
-  // The dict that holds tensors by name.
+  // The dict that holds tensors by name: under one of the usual keys, the object itself, or the
+  // only one that lies deeper in it, averages aside.
   const Value& Locate() const {
     const Value& root = doc_[doc_.root];
     for (const char* key : {"state_dict", "model", "model_state_dict"}) {
@@ -59,12 +62,14 @@ class StateDict {
       if (inner != nullptr && HasTensors(*inner)) return *inner;
     }
     if (HasTensors(root)) return root;
-    std::string_view function = doc_.Function(root);
-    throw UsageError({.what = function.empty() ? "holds no state dict"
-                                               : fmt::format("holds an object of `{}`", function),
-                      .where = path_,
-                      .expected = "a dict of tensors, or one under `state_dict` or `model`",
-                      .next = "save it with torch.save(model.state_dict(), path)"});
+    std::vector<Candidate> found;
+    FindStateDicts(root, "", 3, &found);
+    std::vector<Candidate> trained;
+    std::copy_if(found.begin(), found.end(), std::back_inserter(trained),
+                 [](const Candidate& c) { return !NamesAverage(c.path); });
+    if (trained.size() == 1) return *trained[0].dict;
+    if (found.size() == 1) return *found[0].dict;
+    throw found.empty() ? NoStateDict(root) : SeveralStateDicts(found);
   }
 
   void ReadTensors(const Value& dict, std::vector<TensorInfo>* infos,
@@ -98,6 +103,74 @@ class StateDict {
   }
 
  private:
+  struct Candidate {
+    std::string path;  // ["a"]["b"], as Python says it
+    const Value* dict;
+  };
+
+  // Dicts of tensors with names of layers (an optimizer's state has none) inside of `value`.
+  void FindStateDicts(const Value& value, const std::string& path, int depth,
+                      std::vector<Candidate>* found) const {
+    if (value.kind != Kind::kDict || found->size() > kListed) return;
+    for (const auto& [key, item] : value.entries) {
+      const Value& inner = doc_[item];
+      if (doc_[key].kind != Kind::kString || inner.kind != Kind::kDict ||
+          doc_[key].text.size() > 100)
+        continue;
+      const std::string at = fmt::format("{}[\"{}\"]", path, doc_[key].text);
+      bool layers = std::any_of(inner.entries.begin(), inner.entries.end(), [&](const auto& e) {
+        return doc_[e.first].kind == Kind::kString &&
+               doc_[e.first].text.find('.') != std::string::npos;
+      });
+      if (layers && HasTensors(inner)) {
+        found->push_back({at, &inner});
+      } else if (depth > 1) {
+        FindStateDicts(inner, at, depth - 1, found);
+      }
+    }
+  }
+
+  Error SeveralStateDicts(const std::vector<Candidate>& found) const {
+    std::string list;
+    for (const Candidate& c : found)
+      list += fmt::format("\n    {} ({} entries)", c.path, c.dict->entries.size());
+    return UsageError({.what = "holds several state dicts:" + list,
+                       .where = path_,
+                       .expected = "one",
+                       .next = fmt::format("save the one that is meant: "
+                                           "torch.save(torch.load(path){}, new_path)",
+                                           found[0].path)});
+  }
+
+  // What is there instead, an object of somebody's class above all: only its own code can read it.
+  Error NoStateDict(const Value& root) const {
+    std::string what = "holds no state dict", held;
+    std::string_view function = doc_.Function(root);
+    std::string next = "save it with torch.save(model.state_dict(), path)";
+    if (!function.empty()) {
+      what = fmt::format("holds an object of `{}`", function);
+    } else if (root.kind == Kind::kDict) {
+      size_t shown = 0;
+      for (const auto& [key, item] : root.entries) {
+        if (doc_[key].kind != Kind::kString || doc_[key].text.size() > 100) continue;
+        if (++shown > kListed) break;
+        std::string_view object = doc_.Function(doc_[item]);
+        held += fmt::format("{}`{}`{}", held.empty() ? "" : ", ", doc_[key].text,
+                            object.empty() ? "" : fmt::format(" (an object of `{}`)", object));
+        if (!object.empty() && next.find('[') == std::string::npos)
+          next = fmt::format(
+              "in the program that wrote it: "
+              "torch.save(torch.load(path)[\"{}\"].state_dict(), new_path)",
+              doc_[key].text);
+      }
+      if (!held.empty()) what += ", but " + held;
+    }
+    return UsageError({.what = std::move(what),
+                       .where = path_,
+                       .expected = "a dict of tensors by name, or one inside of dicts",
+                       .next = std::move(next)});
+  }
+
   Error Bad(const std::string& name, const std::string& what, std::string expected = {}) const {
     return UsageError({.what = what,
                        .where = fmt::format("{}: tensor `{}`", path_, name),
@@ -145,8 +218,14 @@ class StateDict {
     if (!function.starts_with("torch._utils._rebuild_") &&
         !function.starts_with("torch._tensor._rebuild_"))
       return;
-    throw Bad(name, fmt::format("is made by `{}`", function),
-              "a dense tensor of floats, integers or bools that is not quantised");
+    std::string what = fmt::format("is made by `{}`", function);
+    std::string expected = "a dense tensor of floats, integers or bools that is not quantised";
+    if (function != "torch._utils._rebuild_qtensor") throw Bad(name, what, expected);
+    throw UsageError({.what = std::move(what),
+                      .where = fmt::format("{}: tensor `{}`", path_, name),
+                      .expected = std::move(expected),
+                      .next = "save the weights from before the quantisation, or each quantised "
+                              "tensor's .dequantize()"});
   }
 
   bool HasTensors(const Value& dict) const {

@@ -15,11 +15,14 @@ namespace {
 
 constexpr std::string_view kClassifier = "roi_heads.box_predictor.cls_score.";
 constexpr std::string_view kDeltas = "roi_heads.box_predictor.bbox_pred.";
+constexpr std::string_view kSsdClassifier = "head.classification_head.module_list.";
+constexpr std::string_view kSsdDeltas = "head.regression_head.module_list.";
 
 // What happens to a tensor's first dimension on the way.
 struct RowChange {
   int64_t drop_front = 0, drop_back = 0, zeros_front = 0, zeros_back = 0;
   int64_t rotate = 0;  // rows moved from the front to the back (negative: the other way)
+  int64_t groups = 1;  // of as many rows, each changed by itself
   bool none() const {
     return drop_front == 0 && drop_back == 0 && zeros_front == 0 && zeros_back == 0 && rotate == 0;
   }
@@ -64,6 +67,11 @@ std::string VggName(const std::string& name) {
   return fmt::format("backbone.extra.0.{}{}", std::stoi(digits) - 23, name.substr(dot));
 }
 
+// A classifier of mmpretrain's, not a detector: `head.fc.` beside the backbone alone.
+bool IsMmpretrain(const TensorFile& file, std::string_view prefix) {
+  return file.Find(std::string(prefix) + "head.fc.weight") != nullptr;
+}
+
 class RenamedFile : public TensorFile {
  public:
   RenamedFile(std::unique_ptr<TensorFile> file, const RenameOptions& options)
@@ -73,8 +81,10 @@ class RenamedFile : public TensorFile {
     metadata_ = file_->metadata();
     const std::string prefix = WrapperPrefix(*file_);
     const NameStyle from = options.from ? *options.from : GuessStyle(*file_);
+    classifier_ = from == NameStyle::kMmdetection && IsMmpretrain(*file_, prefix);
     std::map<std::string, const TensorInfo*> ours;
     for (const TensorInfo& tensor : file_->tensors()) {
+      if (!tensor.name.starts_with(prefix)) continue;
       std::optional<std::string> name =
           OurName(from, std::string_view(tensor.name).substr(prefix.size()));
       if (!name) continue;
@@ -110,7 +120,10 @@ class RenamedFile : public TensorFile {
   };
 
   std::optional<std::string> OurName(NameStyle from, std::string_view name) const {
-    std::optional<std::string> ours = ToOurName(from, name);
+    if (classifier_ && name.starts_with("head.fc.")) name.remove_prefix(5);
+    std::optional<std::string> ours =
+        classifier_ && name.starts_with("fc.") ? std::string(name) : ToOurName(from, name);
+    if (classifier_ && ours && ours->starts_with("backbone.body.")) ours->erase(0, 14);
     if (!ours || !options_.as_backbone || ours->starts_with("backbone.")) return ours;
     if (ours->starts_with("features.")) return VggName(*ours);
     if (ours->starts_with("fc.") || ours->starts_with("head.") || ours->starts_with("classifier."))
@@ -131,6 +144,7 @@ class RenamedFile : public TensorFile {
 
   RowChange ChangeOf(std::string_view name, const TensorInfo& tensor,
                      const std::map<std::string, const TensorInfo*>& ours) const {
+    if (name.starts_with(kSsdClassifier)) return SsdChange(name, tensor, ours);
     // Optimizer state and averages of a head lie as the head does.
     size_t at = name.find("roi_heads.box_predictor.");
     if (at == std::string_view::npos || tensor.shape.empty()) return {};
@@ -141,6 +155,21 @@ class RenamedFile : public TensorFile {
     auto other = ours.find(classifier);
     if (other == ours.end() || other->second->shape.empty()) return {};
     return DeltaChange(from_, to_, tensor.shape[0], other->second->shape[0]);
+  }
+
+  // Rows are anchor by anchor, as many as the deltas of that level have fours.
+  RowChange SsdChange(std::string_view name, const TensorInfo& tensor,
+                      const std::map<std::string, const TensorInfo*>& ours) const {
+    auto deltas =
+        ours.find(std::string(kSsdDeltas) + std::string(name.substr(kSsdClassifier.size())));
+    if (from_.background == to_.background || deltas == ours.end() || tensor.shape.empty() ||
+        deltas->second->shape.empty())
+      return {};
+    const int64_t anchors = deltas->second->shape[0] / 4;
+    if (anchors < 1 || tensor.shape[0] % anchors != 0) return {};
+    RowChange change = ClassifierChange(from_, to_);
+    change.groups = anchors;
+    return change;
   }
 
   void AddTensor(const std::string& name, const TensorInfo& tensor,
@@ -160,23 +189,31 @@ class RenamedFile : public TensorFile {
 
   static std::vector<std::byte> Changed(const std::vector<std::byte>& bytes,
                                         const TensorInfo& tensor, const RowChange& change) {
-    const auto rows = tensor.shape[0];
-    const int64_t row = rows > 0 ? static_cast<int64_t>(bytes.size()) / rows : 0;
-    std::vector<std::byte> out(static_cast<size_t>(change.zeros_front * row), std::byte{0});
+    const int64_t rows = tensor.shape[0] / change.groups;
+    const int64_t row = rows > 0 ? static_cast<int64_t>(bytes.size()) / rows / change.groups : 0;
+    std::vector<std::byte> out;
     auto append = [&](int64_t begin, int64_t end) {
       out.insert(out.end(), bytes.begin() + begin * row, bytes.begin() + end * row);
     };
-    const int64_t begin = change.drop_front, end = rows - change.drop_back;
-    const int64_t split = change.rotate >= 0 ? begin + change.rotate : end + change.rotate;
-    append(split, end);
-    append(begin, split);
-    out.resize(out.size() + static_cast<size_t>(change.zeros_back * row), std::byte{0});
+    auto append_zeros = [&](int64_t count) {
+      out.resize(out.size() + static_cast<size_t>(count * row), std::byte{0});
+    };
+    for (int64_t group = 0; group < change.groups; ++group) {
+      const int64_t begin = group * rows + change.drop_front;
+      const int64_t end = (group + 1) * rows - change.drop_back;
+      const int64_t split = change.rotate >= 0 ? begin + change.rotate : end + change.rotate;
+      append_zeros(change.zeros_front);
+      append(split, end);
+      append(begin, split);
+      append_zeros(change.zeros_back);
+    }
     return out;
   }
 
   std::unique_ptr<TensorFile> file_;
   RenameOptions options_;
   HeadLayout from_, to_;
+  bool classifier_ = false;  // of mmpretrain's names
   std::map<std::string, Source> sources_;
 };
 

@@ -157,4 +157,18 @@ void FromFloats(ElementType type, const float* from, size_t count, std::byte* to
   }
 }
 
+bool NamesAverage(std::string_view name) {
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  for (size_t at = 0; at < name.size();) {
+    size_t end = at;
+    while (end < name.size() && letter(name[end])) ++end;
+    const std::string_view word = name.substr(at, end - at);
+    for (std::string_view average : {"ema", "averaged", "average", "teacher", "swa"}) {
+      if (word == average) return true;
+    }
+    at = end + 1;
+  }
+  return false;
+}
+
 }  // namespace xp::train

@@ -1,8 +1,16 @@
 #include "exp/train/weight_names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
+#include <set>
 #include <utility>
+#include <vector>
+
+#include "exp/base/error.h"
 
 namespace xp::train {
 namespace {
@@ -22,6 +30,36 @@ constexpr std::array kMmdetection = {
     Rule{"roi_head.bbox_head.shared_fcs.1.", "roi_heads.box_head.fc7."},
     Rule{"roi_head.bbox_head.fc_cls.", "roi_heads.box_predictor.cls_score."},
     Rule{"roi_head.bbox_head.fc_reg.", "roi_heads.box_predictor.bbox_pred."},
+    // SSD300. Of VGG16, torchvision has the layers from the fourth pool on in `extra`.
+    Rule{"backbone.features.24.", "backbone.extra.0.1."},
+    Rule{"backbone.features.26.", "backbone.extra.0.3."},
+    Rule{"backbone.features.28.", "backbone.extra.0.5."},
+    Rule{"backbone.features.31.", "backbone.extra.0.7.1."},
+    Rule{"backbone.features.33.", "backbone.extra.0.7.3."},
+    Rule{"backbone.features.", "backbone.features."},
+    Rule{"neck.l2_norm.weight", "backbone.scale_weight"},
+    Rule{"neck.extra_layers.0.0.conv.", "backbone.extra.1.0."},
+    Rule{"neck.extra_layers.0.1.conv.", "backbone.extra.1.2."},
+    Rule{"neck.extra_layers.1.0.conv.", "backbone.extra.2.0."},
+    Rule{"neck.extra_layers.1.1.conv.", "backbone.extra.2.2."},
+    Rule{"neck.extra_layers.2.0.conv.", "backbone.extra.3.0."},
+    Rule{"neck.extra_layers.2.1.conv.", "backbone.extra.3.2."},
+    Rule{"neck.extra_layers.3.0.conv.", "backbone.extra.4.0."},
+    Rule{"neck.extra_layers.3.1.conv.", "backbone.extra.4.2."},
+    Rule{"bbox_head.cls_convs.#.0.", "head.classification_head.module_list.#."},
+    Rule{"bbox_head.reg_convs.#.0.", "head.regression_head.module_list.#."},
+    // The same before mmdetection 2.14.
+    Rule{"backbone.l2_norm.weight", "backbone.scale_weight"},
+    Rule{"backbone.extra.0.", "backbone.extra.1.0."},
+    Rule{"backbone.extra.1.", "backbone.extra.1.2."},
+    Rule{"backbone.extra.2.", "backbone.extra.2.0."},
+    Rule{"backbone.extra.3.", "backbone.extra.2.2."},
+    Rule{"backbone.extra.4.", "backbone.extra.3.0."},
+    Rule{"backbone.extra.5.", "backbone.extra.3.2."},
+    Rule{"backbone.extra.6.", "backbone.extra.4.0."},
+    Rule{"backbone.extra.7.", "backbone.extra.4.2."},
+    Rule{"bbox_head.cls_convs.#.", "head.classification_head.module_list.#."},
+    Rule{"bbox_head.reg_convs.#.", "head.regression_head.module_list.#."},
     Rule{"backbone.", "backbone.body."},
 };
 
@@ -77,6 +115,36 @@ std::string FromOldSenet(std::string name) {
   return name;
 }
 
+// Where the model's part of the name begins: at the first word that a model's names begin with.
+size_t RootOf(std::string_view name) {
+  static const std::set<std::string_view> kRoots = {
+      "backbone", "neck",     "rpn",   "rpn_head",    "roi_heads", "roi_head", "bbox_head",
+      "head",     "features", "conv1", "bn1",         "layer0",    "layer1",   "layer2",
+      "layer3",   "layer4",   "fc",    "last_linear", "classifier"};
+  for (size_t at = 0; at < name.size();) {
+    const size_t dot = std::min(name.find('.', at), name.size());
+    if (kRoots.contains(name.substr(at, dot - at))) return at;
+    at = dot + 1;
+  }
+  return std::string_view::npos;
+}
+
+// mmpretrain's SE layers hold their convolutions in blocks.
+std::string Replaced(std::string name, std::string_view from, std::string_view to) {
+  size_t at = name.find(from);
+  return at == std::string::npos ? name : name.replace(at, from.size(), to);
+}
+
+std::string FromSeLayer(std::string name) {
+  return Replaced(Replaced(std::move(name), ".se_layer.conv1.conv.", ".se.fc1."),
+                  ".se_layer.conv2.conv.", ".se.fc2.");
+}
+
+std::string ToSeLayer(std::string name) {
+  return Replaced(Replaced(std::move(name), ".se.fc1.", ".se_layer.conv1.conv."), ".se.fc2.",
+                  ".se_layer.conv2.conv.");
+}
+
 }  // namespace
 
 const char* NameStyleName(NameStyle style) {
@@ -92,20 +160,32 @@ const char* NameStyleName(NameStyle style) {
 }
 
 std::string WrapperPrefix(const TensorFile& file) {
-  std::string prefix;
-  for (bool found = !file.tensors().empty(); found;) {
-    found = false;
-    for (const char* wrapper : {"module.", "model.", "_orig_mod."}) {
-      const std::string longer = prefix + wrapper;
-      if (!std::all_of(file.tensors().begin(), file.tensors().end(),
-                       [&](const TensorInfo& t) { return t.name.starts_with(longer); }))
-        continue;
-      prefix = longer;
-      found = true;
-      break;
-    }
+  std::map<std::string, size_t, std::less<>> tensors;  // of the model behind each prefix
+  for (const TensorInfo& tensor : file.tensors()) {
+    const size_t root = RootOf(tensor.name);
+    if (root == std::string::npos) continue;
+    const std::string_view prefix = std::string_view(tensor.name).substr(0, root);
+    auto at = tensors.find(prefix);
+    if (at == tensors.end()) at = tensors.emplace(prefix, 0).first;
+    ++at->second;
   }
-  return prefix;
+  size_t most = 0;
+  for (const auto& [prefix, count] : tensors) most = std::max(most, count);
+  auto bare = tensors.find("");
+  if (most == 0 || (bare != tensors.end() && bare->second == most)) return "";
+  std::vector<std::string> all, trained;
+  for (const auto& [prefix, count] : tensors) {
+    if (count < most) continue;
+    all.push_back(prefix);
+    if (!NamesAverage(prefix)) trained.push_back(prefix);
+  }
+  if (trained.size() == 1) return trained[0];
+  if (all.size() == 1) return all[0];
+  throw UsageError(
+      {.what = fmt::format("holds several models, behind `{}` and `{}`", all[0], all[1]),
+       .where = file.path(),
+       .expected = "the weights of one",
+       .next = fmt::format("save the one that is meant, without the `{}` of its names", all[0])});
 }
 
 NameStyle GuessStyle(const TensorFile& file) {
@@ -127,7 +207,7 @@ NameStyle GuessStyle(const TensorFile& file) {
 std::optional<std::string> ToOurName(NameStyle style, std::string_view name) {
   switch (style) {
     case NameStyle::kMmdetection:
-      return Apply(kMmdetection, name, /*backwards=*/false);
+      return Apply(kMmdetection, FromSeLayer(std::string(name)), /*backwards=*/false);
     case NameStyle::kTimm:
       return FromOldSenet(std::string(name));
     case NameStyle::kTorchvision:
@@ -138,7 +218,8 @@ std::optional<std::string> ToOurName(NameStyle style, std::string_view name) {
 }
 
 std::optional<std::string> FromOurName(NameStyle style, std::string_view name) {
-  if (style == NameStyle::kMmdetection) return Apply(kMmdetection, name, /*backwards=*/true);
+  if (style == NameStyle::kMmdetection)
+    return Apply(kMmdetection, ToSeLayer(std::string(name)), /*backwards=*/true);
   return std::string(name);
 }
 

@@ -1,6 +1,7 @@
 #include "graph/fixture.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -9,7 +10,8 @@
 namespace xp::graph {
 
 Fixture::Fixture(const std::string& file) {
-  std::ifstream in(std::string(EXP_SOURCE_DIR) + "/tests/fixtures/" + file, std::ios::binary);
+  const std::filesystem::path folder = EXP_SOURCE_DIR "/tests/fixtures";
+  std::ifstream in(folder / file, std::ios::binary);
   std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
   uint64_t header = 0;
   if (bytes.size() < 8) throw std::runtime_error("no fixture " + file);

@@ -12,7 +12,7 @@ namespace xp::graph {
 
 class Fixture {
  public:
-  explicit Fixture(const std::string& file);  // "ops.safetensors"
+  explicit Fixture(const std::string& file);  // "ops.safetensors", or an absolute path
 
   bool Has(const std::string& name) const { return entries_.count(name) > 0; }
   const Shape& shape(const std::string& name) const;

@@ -14,24 +14,14 @@
 #include "exp/train/update.h"
 #include "graph/fixture.h"
 #include "graph/run_graph.h"
+#include "models/full_width.h"
 
 using namespace xp;
 using namespace xp::graph;
 
 namespace {
 
-constexpr int kImages = 2, kHeight = 96, kWidth = 128, kBoxes = 4;
-
-// A fixture, and what in it was compared: of the second, whose body is an SE-ResNeXt with timm's
-// blocks, only the deeper levels of the pyramid.
-struct Case {
-  const char* file;
-  bool seresnext;
-  int first_level, gradients;
-};
-
-constexpr Case kCases[] = {{"frcnn_small.safetensors", false, 0, 14},
-                           {"frcnn_seresnext.safetensors", true, 2, 10}};
+constexpr int kImages = 2;
 
 models::FasterRcnnOptions TinyOptions(bool seresnext) {
   models::FasterRcnnOptions o = models::TorchvisionFasterRcnn(seresnext ? 50 : 18, 3);
@@ -53,6 +43,20 @@ models::FasterRcnnOptions TinyOptions(bool seresnext) {
   o.test_proposals.post_nms = 50;
   o.detections.max_detections = 30;
   return o;
+}
+
+// A fixture, and what in it was compared: of the second, whose body is an SE-ResNeXt with timm's
+// blocks, only the deeper levels of the pyramid.
+struct Case {
+  std::string file;
+  models::FasterRcnnOptions options;
+  int first_level = 0, gradients = 0;
+  models::BatchShape shape{kImages, 96, 128, 4};
+};
+
+Case SmallCase(int number) {
+  return number == 0 ? Case{"frcnn_small.safetensors", TinyOptions(false), 0, 14}
+                     : Case{"frcnn_seresnext.safetensors", TinyOptions(true), 2, 10};
 }
 
 double RelativeError(const std::vector<float>& got, const std::vector<float>& expected) {
@@ -88,7 +92,7 @@ void Watch(Graph& g, const std::string& name) {
 }
 
 struct Run {
-  explicit Run(bool seresnext) : model(models::MakeFasterRcnn(TinyOptions(seresnext))) {}
+  explicit Run(const Case& c) : model(models::MakeFasterRcnn(c.options)) {}
 
   std::unique_ptr<models::Model> model;
   std::unique_ptr<ParamBuffers> params;
@@ -123,18 +127,19 @@ train::FlatState LoadState(const Fixture& f, const ParamLayout& layout) {
   return state;
 }
 
-void SetImages(const Fixture& f, Run& run) {
-  std::vector<uint8_t> images(kImages * kHeight * kWidth * 3, 0);
+void SetImages(const Fixture& f, const Case& c, Run& run) {
+  const int64_t height = c.shape.height, width = c.shape.width;
+  std::vector<uint8_t> images(static_cast<size_t>(kImages * height * width * 3), 0);
   std::vector<int32_t> sizes;
   for (int i = 0; i < kImages; ++i) {
     std::string name = "input.image" + std::to_string(i);
     Shape s = f.shape(name);
     std::vector<uint8_t> chw = f.Bytes(name);
-    for (int64_t c = 0; c < 3; ++c) {
+    for (int64_t k = 0; k < 3; ++k) {
       for (int64_t y = 0; y < s[1]; ++y) {
         for (int64_t x = 0; x < s[2]; ++x) {
-          images[static_cast<size_t>(((i * kHeight + y) * kWidth + x) * 3 + c)] =
-              chw[static_cast<size_t>((c * s[1] + y) * s[2] + x)];
+          images[static_cast<size_t>(((i * height + y) * width + x) * 3 + k)] =
+              chw[static_cast<size_t>((k * s[1] + y) * s[2] + x)];
         }
       }
     }
@@ -152,7 +157,7 @@ std::array<float, 4> Encode(const float* g, const float* a) {
           static_cast<float>(std::log(gw / aw)), static_cast<float>(std::log(gh / ah))};
 }
 
-void SetRpnTargets(const Fixture& f, Run& run) {
+void SetRpnTargets(const Fixture& f, int samples, Run& run) {
   std::vector<int32_t> sampled, counts;
   std::vector<float> targets;
   std::vector<float> anchors = f.Floats("train.anchors");
@@ -167,8 +172,8 @@ void SetRpnTargets(const Fixture& f, Run& run) {
         targets.push_back(v);
     }
     sampled.insert(sampled.end(), negatives.begin(), negatives.end());
-    sampled.resize(static_cast<size_t>(64 * (i + 1)), -1);
-    targets.resize(static_cast<size_t>(4 * 64 * (i + 1)), 0);
+    sampled.resize(static_cast<size_t>(samples * (i + 1)), -1);
+    targets.resize(static_cast<size_t>(4 * samples * (i + 1)), 0);
     counts.insert(counts.end(),
                   {static_cast<int32_t>(positives.size()), static_cast<int32_t>(negatives.size())});
   }
@@ -205,11 +210,11 @@ void SetRoiTargets(const Fixture& f, Run& run) {
   run.Set("roi.counts", counts);
 }
 
-Run TrainingRun(Backend& backend, const Fixture& f, bool seresnext) {
-  Run run(seresnext);
+Run TrainingRun(Backend& backend, const Fixture& f, const Case& c) {
+  Run run(c);
   auto layout = std::make_shared<ParamLayout>();
   Graph g(layout);
-  run.model->BuildTraining(g, {kImages, kHeight, kWidth, kBoxes});
+  run.model->BuildTraining(g, c.shape);
   FeedInstead(g, OpType::kRpnTargets);
   FeedInstead(g, OpType::kRoiTargets);
   RunPasses(g, {});
@@ -225,18 +230,15 @@ Run TrainingRun(Backend& backend, const Fixture& f, bool seresnext) {
   run.params->Write(Storage::kState, state.states);
   run.params->Write(Storage::kParam, state.params);
   run.program = std::make_unique<Program>(backend, std::move(g), *run.params);
-  SetImages(f, run);
-  SetRpnTargets(f, run);
+  SetImages(f, c, run);
+  SetRpnTargets(f, c.options.rpn_targets.samples, run);
   SetRoiTargets(f, run);
   run.Set("lr", std::vector<float>{0.02f});
   return run;
 }
 
-std::vector<float> Gradient(const Run& run, const std::string& name) {
-  const ParamLayout& layout = run.params->layout();
-  const Param& p = layout.params()[static_cast<size_t>(layout.FindParam(name))];
-  std::vector<float> all = run.params->Read(Storage::kGrad),
-                     file(static_cast<size_t>(p.elements()));
+std::vector<float> Gradient(const std::vector<float>& all, const Param& p) {
+  std::vector<float> file(static_cast<size_t>(p.elements()));
   ToFileOrder(p, all.data() + p.offset, file.data());
   return file;
 }
@@ -249,11 +251,11 @@ std::vector<float> Part(const std::vector<float>& all, size_t begin, size_t coun
 }  // namespace
 
 TEST_CASE("Faster R-CNN's training pass is torchvision's: features, proposals, losses, gradients") {
-  const Case& c = kCases[GENERATE(0, 1)];
+  const Case c = SmallCase(GENERATE(0, 1));
   Fixture f(c.file);
   for (Backend* backend : TestBackends()) {
     INFO(backend->name() << ", " << c.file);
-    Run run = TrainingRun(*backend, f, c.seresnext);
+    Run run = TrainingRun(*backend, f, c);
     run.program->Run(false);
     for (int level = c.first_level; level < 4; ++level) {
       std::string n = std::to_string(level);
@@ -271,10 +273,11 @@ TEST_CASE("Faster R-CNN's training pass is torchvision's: features, proposals, l
     CHECK(roi[0] == Approx(f.Scalar("train.loss_classifier")).epsilon(2e-5));
     CHECK(roi[1] == Approx(f.Scalar("train.loss_box_reg")).epsilon(2e-5));
     int compared = 0;
+    const std::vector<float> gradients = run.params->Read(Storage::kGrad);
     for (const Param& p : run.params->layout().params()) {
       if (!f.Has("train.grad." + p.name)) continue;
       INFO(p.name);
-      CHECK(RelativeError(Gradient(run, p.name), f.Floats("train.grad." + p.name)) < 2e-4);
+      CHECK(RelativeError(Gradient(gradients, p), f.Floats("train.grad." + p.name)) < 2e-4);
       ++compared;
     }
     CHECK(compared == c.gradients);
@@ -291,11 +294,46 @@ TEST_CASE("Faster R-CNN's training pass is torchvision's: features, proposals, l
   }
 }
 
+TEST_CASE("Faster R-CNN's losses and gradients are torchvision's at full width", "[.full]") {
+  const bool frozen = GENERATE(false, true);
+  Case c{FullFixture(frozen ? "frcnn_full_frozen.safetensors" : "frcnn_full.safetensors"),
+         models::TorchvisionFasterRcnn(50, 90)};
+  c.shape = {kImages, 320, 416, 5};
+  if (frozen) c.options.backbone.norm = NormMode::kFrozen;
+  Fixture f(c.file);
+  for (Backend* backend : TestBackends()) {
+    Run run = TrainingRun(*backend, f, c);
+    run.program->Run(false);
+    std::printf("Faster R-CNN R50-FPN, %s batch norm, on %s\n", frozen ? "frozen" : "trained",
+                backend->name().c_str());
+    Errors losses, gradients;
+    std::vector<float> rpn = run.Floats("rpn_losses"), roi = run.Floats("roi_losses");
+    const std::pair<const char*, float> terms[] = {{"loss_objectness", rpn[0]},
+                                                   {"loss_rpn_box_reg", rpn[1]},
+                                                   {"loss_classifier", roi[0]},
+                                                   {"loss_box_reg", roi[1]}};
+    for (const auto& [name, value] : terms) {
+      const double exact = f.Scalar(std::string("train.") + name);
+      const double single = f.Scalar(std::string("train.loss32.") + name);
+      losses.Add(name, std::abs(value / exact - 1), std::abs(single / exact - 1), 2e-5);
+    }
+    const std::vector<float> all = run.params->Read(Storage::kGrad);
+    for (const Param& p : run.params->layout().params()) {
+      if (!f.Has("train.grad." + p.name)) continue;  // of a frozen norm
+      gradients.Add(p.name, RelativeError(Gradient(all, p), f.Floats("train.grad." + p.name)),
+                    f.Scalar("train.grad_error32." + p.name), 2e-4);
+    }
+    losses.Print("  losses");
+    gradients.Print("  gradients");
+    CHECK(gradients.count() == (frozen ? 83 : 189));
+  }
+}
+
 TEST_CASE("Faster R-CNN's first SGD step is torchvision's") {
   Fixture f("frcnn_small.safetensors");
   for (Backend* backend : TestBackends()) {
     INFO(backend->name());
-    Run run = TrainingRun(*backend, f, false);
+    Run run = TrainingRun(*backend, f, SmallCase(0));
     run.program->Run();
     std::vector<float> before = LoadState(f, run.params->layout()).params;
     std::vector<float> after = run.params->Read(Storage::kParam),
@@ -312,21 +350,21 @@ TEST_CASE("Faster R-CNN's first SGD step is torchvision's") {
 }
 
 TEST_CASE("Faster R-CNN's detections are torchvision's") {
-  const Case& c = kCases[GENERATE(0, 1)];
+  const Case c = SmallCase(GENERATE(0, 1));
   Fixture f(c.file);
   for (Backend* backend : TestBackends()) {
     INFO(backend->name() << ", " << c.file);
-    Run run(c.seresnext);
+    Run run(c);
     auto layout = std::make_shared<ParamLayout>();
     Graph g(layout);
-    run.model->BuildEvaluation(g, {kImages, kHeight, kWidth, 0});
+    run.model->BuildEvaluation(g, {kImages, c.shape.height, c.shape.width, 0});
     RunPasses(g, {});
     run.params = std::make_unique<ParamBuffers>(*backend, layout, DType::kF32, false, 0, false);
     train::FlatState state = LoadState(f, *layout);
     run.params->Write(Storage::kState, state.states);
     run.params->Write(Storage::kParam, state.params);
     run.program = std::make_unique<Program>(*backend, std::move(g), *run.params);
-    SetImages(f, run);
+    SetImages(f, c, run);
     run.program->Run();
     std::vector<float> boxes = run.Floats("boxes"), scores = run.Floats("scores"),
                        counts = run.Floats("counts"), labels = run.Floats("labels");

@@ -11,6 +11,7 @@
 #include "exp/train/flat_state.h"
 #include "exp/train/update.h"
 #include "graph/fixture.h"
+#include "models/full_width.h"
 
 using namespace xp;
 using namespace xp::graph;
@@ -19,11 +20,17 @@ namespace {
 
 constexpr int kImages = 2, kSide = 300, kBoxes = 3;
 
-models::SsdOptions Narrow() {
-  models::SsdOptions o;
-  o.num_classes = 3;
-  o.base_channels = 4;
-  return o;
+// A sixteenth of the width, or all of it.
+struct Case {
+  std::string file, name;
+  models::SsdOptions options;
+};
+
+Case SmallCase() {
+  Case c{"ssd_small.safetensors", "ssd_small.", {}};
+  c.options.num_classes = 3;
+  c.options.base_channels = 4;
+  return c;
 }
 
 // gen_ssd_model.py's formula.
@@ -64,11 +71,10 @@ double Norm(const float* v, int64_t n) {
 }
 
 struct Side {
-  explicit Side(bool training) {
-    Fixture f("ssd_small.safetensors");
+  Side(const Case& c, const Fixture& f, bool training) {
     auto layout = std::make_shared<ParamLayout>();
     Graph g(layout);
-    auto model = models::MakeSsd300(Narrow());
+    auto model = models::MakeSsd300(c.options);
     models::BatchShape shape{kImages, kSide, kSide, kBoxes};
     if (training) {
       model->BuildTraining(g, shape);
@@ -82,8 +88,8 @@ struct Side {
     train::FlatState state;
     state.params.resize(static_cast<size_t>(layout->param_elements()));
     for (const Param& p : layout->params()) {
-      train::NamedTensor t{p.name, f.shape("ssd_small.model." + p.name),
-                           f.Floats("ssd_small.model." + p.name)};
+      const std::string name = c.name + "model." + p.name;
+      train::NamedTensor t{p.name, f.shape(name), f.Floats(name)};
       REQUIRE(train::ImportTensor(*layout, t, {}, "fixture", &state));
     }
     params->Write(Storage::kParam, state.params);
@@ -92,16 +98,16 @@ struct Side {
     std::vector<int32_t> sizes{kSide, kSide, kSide, kSide};
     program->SetInput("images", images.data(), images.size());
     program->SetInput("sizes", sizes.data(), sizes.size() * 4);
-    if (training) SetTruth(f);
+    if (training) SetTruth(f, c.name);
     program->Run();
   }
 
-  void SetTruth(const Fixture& f) {
+  void SetTruth(const Fixture& f, const std::string& name) {
     std::vector<float> boxes(kImages * kBoxes * 4);
     std::vector<int32_t> labels(kImages * kBoxes, -1), counts;
     for (int i = 0; i < kImages; ++i) {
-      std::vector<float> b = f.Floats("ssd_small.boxes" + std::to_string(i));
-      std::vector<int32_t> l = f.Ints("ssd_small.labels" + std::to_string(i));
+      std::vector<float> b = f.Floats(name + "boxes" + std::to_string(i));
+      std::vector<int32_t> l = f.Ints(name + "labels" + std::to_string(i));
       std::copy(b.begin(), b.end(), boxes.begin() + i * kBoxes * 4);
       for (size_t k = 0; k < l.size(); ++k)
         labels[static_cast<size_t>(i * kBoxes) + k] = l[k] - 1;  // torchvision: 0 is background
@@ -123,7 +129,7 @@ struct Side {
 
 TEST_CASE("SSD300's losses and gradients are torchvision's") {
   Fixture f("ssd_small.safetensors");
-  Side side(true);
+  Side side(SmallCase(), f, true);
   std::vector<float> losses = Read(*side.program, "ssd_losses");
   CHECK(losses[1] == Approx(f.Scalar("ssd_small.loss.bbox_regression")).epsilon(1e-4));
   CHECK(losses[0] == Approx(f.Scalar("ssd_small.loss.classification")).epsilon(1e-4));
@@ -152,9 +158,39 @@ TEST_CASE("SSD300's losses and gradients are torchvision's") {
   CHECK(std::sqrt(all) == Approx(std::sqrt(expected_all)).epsilon(2e-4));
 }
 
+TEST_CASE("SSD300's losses and gradients are torchvision's at full width", "[.full]") {
+  Case c{FullFixture("ssd_full.safetensors"), "ssd_full.", {}};
+  c.options.num_classes = 90;
+  Fixture f(c.file);
+  Side side(c, f, true);
+  std::printf("SSD300-VGG16\n");
+  Errors losses, gradients;
+  const std::vector<float> got = Read(*side.program, "ssd_losses");
+  const std::pair<const char*, float> terms[] = {{"classification", got[0]},
+                                                 {"bbox_regression", got[1]}};
+  for (const auto& [name, value] : terms) {
+    const double exact = f.Scalar(c.name + "loss." + name);
+    const double single = f.Scalar(c.name + "loss32." + name);
+    losses.Add(name, std::abs(value / exact - 1), std::abs(single / exact - 1), 2e-5);
+  }
+  const std::vector<float> all = side.params->Read(Storage::kGrad);
+  for (const Param& p : side.params->layout().params()) {
+    const std::vector<float> expected = InMemoryOrder(f, p, c.name + "grad." + p.name);
+    std::vector<float> difference(expected.size());
+    for (size_t i = 0; i < expected.size(); ++i)
+      difference[i] = all[static_cast<size_t>(p.offset) + i] - expected[i];
+    gradients.Add(p.name,
+                  Norm(difference.data(), p.elements()) / Norm(expected.data(), p.elements()),
+                  f.Scalar(c.name + "grad_error32." + p.name), 2e-4);
+  }
+  losses.Print("  losses");
+  gradients.Print("  gradients");
+  CHECK(gradients.count() == 71);
+}
+
 TEST_CASE("SSD300's detections are torchvision's") {
   Fixture f("ssd_small.safetensors");
-  Side side(false);
+  Side side(SmallCase(), f, false);
   std::vector<float> scores = Read(*side.program, "scores");
   size_t capacity = scores.size() / kImages;
   for (int i = 0; i < kImages; ++i) {

@@ -236,3 +236,42 @@ TEST_CASE("a pickle that promises more than its file has is refused when it is o
   WriteFileAtomic(folder / "x.pth", big);
   CHECK_THROWS_WITH(OpenPth(folder / "x.pth"), ContainsSubstring("share storages"));
 }
+
+TEST_CASE("a state dict is found inside of other dicts, averages aside, and said where it isn't") {
+  TempFolder folder;
+  auto open = [&](const std::string& entries) {
+    WriteFileAtomic(folder / "x.pth", LegacyFile(entries));
+    return OpenPth(folder / "x.pth");
+  };
+  auto dict = [](const std::string& name, const std::string& entries) {
+    return Text(name) + "}(" + entries + "u";
+  };
+  auto layer = [&](const std::string& name, int64_t size) {
+    return dict(name, Text("conv.weight") + Tensor(size, 1));
+  };
+  auto size = [&](const std::string& entries) {
+    return open(entries)->Find("conv.weight")->shape[0];
+  };
+  const std::string used = Text("list") + "]" + Tensor(4, 1) + "a";  // no dict: no state dict
+  CHECK(size(layer("net", 3)) == 3);
+  CHECK(size(dict("checkpoint", layer("model", 3))) == 3);
+  CHECK(size(layer("ema_state_dict", 2) + layer("params", 3)) == 3);
+  CHECK(size(layer("teacher", 2) + layer("state_dict", 3)) == 3);
+  CHECK(size(layer("model_ema", 2) + Text("epoch") + Int(3)) == 2);
+  // An optimizer's state has tensors, but none of a layer.
+  CHECK(size(layer("net", 3) + dict("optimizer", dict("state", Text("exp_avg") + Tensor(4, 1)))) ==
+        3);
+  CHECK_THROWS_WITH(open(layer("a", 2) + layer("b", 3)),
+                    ContainsSubstring("[\"a\"] (1 entries)") &&
+                        ContainsSubstring("torch.save(torch.load(path)[\"a\"], new_path)"));
+  CHECK_THROWS_WITH(
+      open(Text("epoch") + Int(3) + used + Text("model") + Call("my.code", "Net", "")),
+      ContainsSubstring("`epoch`, `list`, `model` (an object of `my.code.Net`)") &&
+          ContainsSubstring("torch.load(path)[\"model\"].state_dict()"));
+  // A dict that holds itself.
+  CHECK_THROWS_WITH(open(used + Text("a") + "}q\x05(" + Text("b") + "h\x05u"),
+                    ContainsSubstring("no state dict"));
+  CHECK_THROWS_WITH(open(Text("a.b") + Tensor(4, 1) + Text("a.c") +
+                         Call("torch._utils", "_rebuild_qtensor", TensorArguments(2, 2))),
+                    ContainsSubstring("dequantize"));
+}

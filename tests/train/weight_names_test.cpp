@@ -152,6 +152,87 @@ TEST_CASE("what wrappers put before every name doesn't hide whose names they are
         std::vector<std::string>{"backbone.body.bn1.bias", "backbone.fpn.inner_blocks.0.0.bias"});
 }
 
+TEST_CASE("the model's names are found behind any prefix") {
+  TempFolder folder;
+  auto names = [&](std::vector<std::string> in) {
+    std::vector<Source> sources;
+    for (std::string& name : in) sources.push_back({std::move(name), {1}, {}});
+    return Names(*Rename(Make(folder, sources), {}));
+  };
+  using Expected = std::vector<std::string>;
+  CHECK(names({"student.layer1.0.conv1.weight", "student.fc.bias"}) ==
+        Expected{"fc.bias", "layer1.0.conv1.weight"});
+  // What another model or no model has goes; of a model and its average the model stays.
+  CHECK(names({"net.rpn.head.cls_logits.bias", "criterion.weight", "n_averaged"}) ==
+        Expected{"rpn.head.cls_logits.bias"});
+  CHECK(names({"ema_model.module.fc.bias", "model.fc.bias"}) == Expected{"fc.bias"});
+  CHECK(names({"ema.module.fc.bias"}) == Expected{"fc.bias"});
+  CHECK(names({"schema.fc.bias", "teacher.fc.bias"}) == Expected{"fc.bias"});
+  // A checkpoint of ours: the weights are bare, the rest of it isn't.
+  CHECK(names({"fc.bias", "ema.fc.bias", "optimizer.momentum.fc.bias"}) ==
+        Expected{"ema.fc.bias", "fc.bias", "optimizer.momentum.fc.bias"});
+  CHECK(names({"strange.weight", "names.bias"}) == Expected{"names.bias", "strange.weight"});
+  CHECK_THROWS_WITH(names({"encoder_k.fc.bias", "encoder_q.fc.bias"}),
+                    ContainsSubstring("behind `encoder_k.` and `encoder_q.`"));
+}
+
+// mmdetection 3.3.0's own state dict, loaded so into torchvision's ssd300_vgg16, gives its outputs
+// to 3e-9; with backgrounds' rows at the other end.
+TEST_CASE("names of SSD300's parts") {
+  const std::pair<const char*, const char*> pairs[] = {
+      {"backbone.features.0.weight", "backbone.features.0.weight"},
+      {"backbone.features.21.bias", "backbone.features.21.bias"},
+      {"backbone.features.24.weight", "backbone.extra.0.1.weight"},
+      {"backbone.features.28.bias", "backbone.extra.0.5.bias"},
+      {"backbone.features.31.weight", "backbone.extra.0.7.1.weight"},
+      {"backbone.features.33.weight", "backbone.extra.0.7.3.weight"},
+      {"neck.l2_norm.weight", "backbone.scale_weight"},
+      {"neck.extra_layers.0.0.conv.weight", "backbone.extra.1.0.weight"},
+      {"neck.extra_layers.3.1.conv.bias", "backbone.extra.4.2.bias"},
+      {"bbox_head.cls_convs.5.0.bias", "head.classification_head.module_list.5.bias"},
+      {"bbox_head.reg_convs.0.0.weight", "head.regression_head.module_list.0.weight"}};
+  for (const auto& [theirs, ours] : pairs) {
+    CHECK(ToOurName(NameStyle::kMmdetection, theirs) == ours);
+    CHECK(FromOurName(NameStyle::kMmdetection, ours) == theirs);
+  }
+  // Before mmdetection 2.14.
+  CHECK(ToOurName(NameStyle::kMmdetection, "backbone.l2_norm.weight") == "backbone.scale_weight");
+  CHECK(ToOurName(NameStyle::kMmdetection, "backbone.extra.3.weight") ==
+        "backbone.extra.2.2.weight");
+  CHECK(ToOurName(NameStyle::kMmdetection, "bbox_head.cls_convs.2.bias") ==
+        "head.classification_head.module_list.2.bias");
+}
+
+TEST_CASE("each anchor of SSD's classifiers gets background's row where torchvision has it") {
+  TempFolder folder;
+  // Two anchors of two classes and background (9).
+  const std::vector<Source> head = {{"bbox_head.cls_convs.0.0.bias", {6}, {1, 2, 9, 3, 4, 8}},
+                                    {"bbox_head.reg_convs.0.0.bias", {8}, {}}};
+  const std::string name = "head.classification_head.module_list.0.bias";
+  auto renamed = Rename(Make(folder, head), {});
+  CHECK(renamed->ReadFloats(name) == std::vector<float>{9, 1, 2, 8, 3, 4});
+  auto back = Rename(Rename(Make(folder, head), {}), {.to = NameStyle::kMmdetection});
+  CHECK(back->ReadFloats("bbox_head.cls_convs.0.0.bias") == std::vector<float>{1, 2, 9, 3, 4, 8});
+}
+
+// mmpretrain 1.x's SEResNeXt-50, loaded so into timm's seresnext50_32x4d, gives the same features.
+TEST_CASE("a classifier of mmpretrain's, with squeeze-and-excitation") {
+  TempFolder folder;
+  const std::vector<Source> sources = {{"backbone.conv1.weight", {1}, {}},
+                                       {"backbone.layer1.0.se_layer.conv1.conv.weight", {1}, {}},
+                                       {"backbone.layer1.0.se_layer.conv2.conv.bias", {1}, {}},
+                                       {"head.fc.weight", {1}, {}}};
+  CHECK(Names(*Rename(Make(folder, sources), {})) ==
+        std::vector<std::string>{"conv1.weight", "fc.weight", "layer1.0.se.fc1.weight",
+                                 "layer1.0.se.fc2.bias"});
+  CHECK(Names(*Rename(Make(folder, sources), {.as_backbone = true})) ==
+        std::vector<std::string>{"backbone.body.conv1.weight",
+                                 "backbone.body.layer1.0.se.fc1.weight",
+                                 "backbone.body.layer1.0.se.fc2.bias"});
+  CHECK(FromOurName(NameStyle::kMmdetection, "backbone.body.layer1.0.se.fc1.weight") ==
+        "backbone.layer1.0.se_layer.conv1.conv.weight");
+}
+
 TEST_CASE("two names that would become one are refused") {
   TempFolder folder;
   CHECK_THROWS_WITH(Rename(Make(folder, {{"rpn.head.conv.weight", {1}, {}},

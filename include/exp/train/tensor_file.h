@@ -79,4 +79,8 @@ void ToFloats(ElementType type, const std::byte* from, size_t count, float* to);
 // F32, F16 and BF16 only; rounds to nearest even, out of range gives infinity.
 void FromFloats(ElementType type, const float* from, size_t count, std::byte* to);
 
+// Whether a key or prefix says that what is behind it is an average of weights: "model_ema",
+// "teacher.".
+bool NamesAverage(std::string_view name);
+
 }  // namespace xp::train

@@ -3,8 +3,9 @@
 // Ours are torchvision's: `backbone.body.layer1.0.conv1.weight`,
 // `backbone.fpn.inner_blocks.0.0.weight`, `rpn.head.conv.0.0.weight`,
 // `roi_heads.box_head.fc6.weight`, and a classifier's `layer1.0.conv1.weight`, `fc.weight`.
-// Sources: torchvision 0.26 state dicts; mmdetection 2.28 and 3.x (models/detectors/faster_rcnn.py
-// and its parts); timm 1.0 (resnet.py, senet.py).
+// Sources: torchvision 0.26 state dicts; mmdetection 2.28 and 3.x (models/detectors/faster_rcnn.py,
+// single_stage.py with SSDVGG, SSDNeck, SSDHead, and their parts), mmpretrain 1.x (SE layers, a
+// classifier's `head.fc.`); timm 1.0 (resnet.py, senet.py).
 #pragma once
 
 #include <memory>
@@ -26,9 +27,10 @@ enum class NameStyle {
 };
 const char* NameStyleName(NameStyle style);  // "torchvision", "mmdetection", "timm"
 
-// What wrappers (DataParallel, Lightning, torch.compile) put before every name: "module.",
-// "model.",
-// "_orig_mod." or several of them; "" where not all names have it.
+// What wrappers (DataParallel, Lightning, torch.compile, a teacher and its student) put before the
+// model's names: "module.", "model._orig_mod.", "student."; "" where they begin with a part that
+// is known (`backbone`, `layer1`, ...), or none does. Of several such models the one of most
+// tensors, no average if it can be. Throws UsageError where two are left.
 std::string WrapperPrefix(const TensorFile& file);
 
 // By the names alone, without that prefix.
@@ -41,6 +43,7 @@ std::optional<std::string> FromOurName(NameStyle style, std::string_view name);
 
 // The row of the box head's classifier that is background: torchvision has it first, mmdetection
 // last. Class-specific box deltas follow the classes; mmdetection's file has none for background.
+// SSD's classifiers have such rows for each anchor of a place.
 enum class Background { kFirst, kLast };
 
 struct RenameOptions {

@@ -187,10 +187,20 @@ void RunPreview(const PreviewFlags& flags, bool seed_given) {
   config::Resolved resolved = config::Load(flags.config, flags.set);
   config::Reader reader(resolved.root);
   uint64_t seed = seed_given ? flags.seed : static_cast<uint64_t>(reader.Int("seed", 0));
-  std::unique_ptr<data::Loader> loader = data::OpenLoader(reader, flags.part, seed);
-  WriteFileAtomic(flags.out, data::PreviewHtml(loader.get(), flags.images, flags.epoch));
-  fmt::print("wrote {} images of data.{} into {}\n",
-             std::min<int64_t>(flags.images, loader->images()), flags.part, flags.out);
+  std::string page;
+  int64_t images = 0;
+  if (reader.String("model.type", "") == "ImageClassifier") {
+    std::unique_ptr<data::ClassLoader> loader = data::OpenClassLoader(reader, flags.part, seed);
+    page = data::PreviewHtml(loader.get(), flags.images, flags.epoch);
+    images = static_cast<int64_t>(loader->list().files.size());
+  } else {
+    std::unique_ptr<data::Loader> loader = data::OpenLoader(reader, flags.part, seed);
+    page = data::PreviewHtml(loader.get(), flags.images, flags.epoch);
+    images = loader->images();
+  }
+  WriteFileAtomic(flags.out, page);
+  fmt::print("wrote {} images of data.{} into {}\n", std::min<int64_t>(flags.images, images),
+             flags.part, flags.out);
 }
 
 void AddPreview(Command parent) {

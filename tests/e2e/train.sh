@@ -36,6 +36,8 @@ out=$("${run[@]}" configs/resnet50_bccd_cells.yaml --name cells --set data_root=
   --set 'lr_config={policy: fixed}' --set data.samples_per_gpu=8) || fail "cells: $out"
 has "$out" "top1"
 has "$("$exp" show cells)" "data/cells/train"
+"$exp" data preview configs/resnet50_bccd_cells.yaml --set data_root=data/cells --out cells.html >/dev/null
+has "$(cat cells.html)" "<figcaption>square: "
 
 # Blocks whose inside is made again for the gradients (mmdetection's with_cp): less memory, the same bits.
 for with_cp in false true; do

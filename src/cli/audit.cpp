@@ -9,6 +9,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
+#include "exp/base/printable.h"
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
 #include "src/cli/run_json.h"
@@ -99,10 +100,11 @@ void OnlyMetadata(const std::map<std::string, std::string>& metadata, const std:
   fmt::print("no store here knows this file; it says of itself:\n");
   for (const auto& [key, value] : metadata) {
     if (key.rfind("exp.", 0) == 0)
-      fmt::print("  {:<16} {}\n", key, record::Show(record::JsonText{value}, 100));
+      fmt::print("  {:<16} {}\n", Printable(key),
+                 Printable(record::Show(record::JsonText{value}, 100)));
   }
   fmt::print("next: name the store with --store, then `exp reproduce {}`\n",
-             metadata.at("exp.run"));
+             Printable(metadata.at("exp.run")));
 }
 
 void Run(const Options& options) {
@@ -128,8 +130,11 @@ void Run(const Options& options) {
       try {
         record::Provenance p = FromMetadata(metadata);
         p.run = record::ResolveRun(store, p.run_id);
-        found.push_back(p);
-        by = "metadata";
+        // The id itself: "@" or a name would be some other run.
+        if (record::LoadRun(store, p.run).id == p.run_id) {
+          found.push_back(p);
+          by = "metadata";
+        }
       } catch (const Error&) {
       }
     }

@@ -1,7 +1,9 @@
 // `exp check`: what can be said about configs without training.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "exp/base/error.h"
@@ -11,6 +13,8 @@
 #include "exp/data/coco.h"
 #include "exp/data/image_list.h"
 #include "exp/models/model.h"
+#include "exp/train/schedule.h"
+#include "exp/train/update.h"
 #include "src/cli/command.h"
 
 namespace xp::cli {
@@ -43,26 +47,52 @@ std::optional<config::DataFacts> ReadFacts(const std::string& path,
   return facts;
 }
 
-// Builds the model from the config and lists the keys that it never asked for.
-void UnreadKeys(const config::Resolved& resolved, std::vector<config::Finding>& findings) {
-  for (const config::Finding& finding : findings) {
-    if (finding.rule == "schema") return;  // the builder would only repeat it
-  }
-  if (!resolved.root.Has("model")) return;
+// Reads a part of the config as a run would. What it refuses is an error, what it never asked for
+// under `keys` a warning.
+void ReadPart(const config::Resolved& resolved, const char* part, const char* reads,
+              const std::vector<std::string>& keys,
+              const std::function<void(const config::Reader&)>& read,
+              std::vector<config::Finding>& findings) {
   config::Reader reader(resolved.root);
   try {
-    models::CreateModel(reader.Child("model"));
+    read(reader);
   } catch (const Error& error) {
-    findings.push_back({"model", config::Level::kError, "model", error.text().where,
-                        error.text().what, error.text().next});
+    findings.push_back({part, config::Level::kError, part, error.text().where, error.text().what,
+                        error.text().next});
     return;
   }
   for (const config::UnusedKey& key : reader.UnusedKeys()) {
-    if (key.path.rfind("model.", 0) != 0) continue;
+    bool own = std::any_of(keys.begin(), keys.end(),
+                           [&](const std::string& begin) { return key.path.starts_with(begin); });
+    if (!own) continue;
     findings.push_back({"unused-key", config::Level::kWarning, key.path, key.where,
-                        fmt::format("the model never reads `{}`", key.path),
+                        fmt::format("{} never reads `{}`", reads, key.path),
                         "remove it, or check its spelling and place"});
   }
+}
+
+// Model, optimizer and schedule, as a run reads them.
+void ReadParts(const config::Resolved& resolved, std::vector<config::Finding>& findings) {
+  for (const config::Finding& finding : findings) {
+    if (finding.rule == "schema") return;  // the builder would only repeat it
+  }
+  if (resolved.root.Has("model")) {
+    ReadPart(
+        resolved, "model", "the model", {"model."},
+        [](const config::Reader& reader) { models::CreateModel(reader.Child("model")); }, findings);
+  }
+  if (resolved.root.At("optimizer.lr") == nullptr) return;
+  ReadPart(
+      resolved, "optimizer", "training by this optimizer and schedule",
+      {"optimizer.", "lr_config."},
+      [](const config::Reader& reader) {
+        train::ReadOptimizer(reader);
+        // How many steps an epoch has depends on the data; what is out of range doesn't.
+        constexpr int64_t kSteps = 1000;
+        const int64_t epochs = std::clamp<int64_t>(reader.Int("runner.max_epochs", 1), 1, 1000000);
+        train::Schedule(train::ReadSchedule(reader, epochs, kSteps));
+      },
+      findings);
 }
 
 config::Node ToJson(const std::string& file, const config::Finding& finding) {
@@ -84,7 +114,7 @@ void Run(const Options& options, Context& context) {
   check.devices = options.devices > 0 ? options.devices : 1;
   check.devices_given = options.devices > 0;
   check.facts = ReadFacts;
-  check.more = UnreadKeys;
+  check.more = ReadParts;
   size_t errors = 0;
   size_t warnings = 0;
   config::Node all = config::Node::List();

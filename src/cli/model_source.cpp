@@ -69,7 +69,10 @@ std::string FindWriter(const ModelRequest& request, ModelSource& source,
   if (run == file->metadata().end()) return "the file doesn't say which run wrote it";
   try {
     record::Store store = record::OpenFoundStore(request.store);
-    *found = record::LoadRun(store, record::ResolveRun(store, run->second));
+    record::Run writer = record::LoadRun(store, record::ResolveRun(store, run->second));
+    if (writer.id != run->second)  // "@" or a name would be some other run
+      return "`exp.run` of its metadata is no run's id: " + run->second;
+    *found = std::move(writer);
     source.run_id = (*found)->id;
     source.store = fs::absolute(store.folder());
     return "";

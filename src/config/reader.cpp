@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 #include "exp/base/error.h"
@@ -109,7 +110,7 @@ constexpr const char* kBool = "true or false";
 constexpr const char* kString = "a string";
 
 double ToDouble(const Reader& reader, std::string_view path, const Node& node) {
-  if (!node.IsNumber()) WrongKind(reader, path, node, kNumber);
+  if (!node.IsNumber() || std::isnan(node.AsDouble())) WrongKind(reader, path, node, kNumber);
   return node.AsDouble();
 }
 

@@ -54,6 +54,12 @@ void Check(const ScheduleConfig& c) {
           "at least 1");
   Require(std::isfinite(c.min_lr) && c.min_lr >= 0, "lr_config.min_lr", c.min_lr,
           "a number from 0");
+  if (c.min_lr > c.base_lr) {
+    throw UsageError({.what = fmt::format("`lr_config.min_lr` is {:g}, above optimizer.lr, {:g}",
+                                          c.min_lr, c.base_lr),
+                      .expected = "at most optimizer.lr: the schedule goes down to it",
+                      .next = "lower it, or say `min_lr_ratio`, a share of optimizer.lr"});
+  }
   Require(std::isfinite(c.power) && c.power >= 0, "lr_config.power", c.power, "a number from 0");
   CheckDecay(c);
   if (c.policy == SchedulePolicy::kOneCycle) CheckOneCycle(c);
@@ -68,6 +74,28 @@ void Check(const ScheduleConfig& c) {
 }  // namespace
 
 Schedule::Schedule(ScheduleConfig config) : config_(std::move(config)) { Check(config_); }
+
+std::vector<std::string> Schedule::Doubts() const {
+  const ScheduleConfig& c = config_;
+  std::vector<std::string> doubts;
+  if (c.warmup != WarmupKind::kNone && c.warmup_steps >= c.total_steps) {
+    doubts.push_back(fmt::format(
+        "lr_config.warmup_iters: the warm-up takes {} steps, training only {}: the learning rate "
+        "of {:g} is never reached",
+        c.warmup_steps, c.total_steps, c.base_lr));
+  }
+  const int64_t unit = c.by_epoch ? c.steps_per_epoch : 1;
+  const int64_t last = (c.total_steps + unit - 1) / unit;
+  if (c.policy != SchedulePolicy::kMultiStep) return doubts;
+  for (int64_t milestone : c.milestones) {
+    if (milestone < last) continue;
+    const char* what = c.by_epoch ? "epoch" : "step";
+    doubts.push_back(
+        fmt::format("lr_config.step: the one at {} {} never happens, training ends after {} {}s",
+                    what, milestone, last, what));
+  }
+  return doubts;
+}
 
 double Schedule::LrAt(int64_t step) const {
   return Regular(std::max<int64_t>(step, 0)) * WarmupFactor(step);

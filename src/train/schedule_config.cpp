@@ -31,18 +31,21 @@ void ReadOneCycle(const config::Reader& lr, ScheduleConfig* schedule) {
   schedule->three_phase = lr.Bool("three_phase", false);
 }
 
+void ReadLowest(const config::Reader& lr, ScheduleConfig* schedule) {
+  schedule->min_lr = lr.Double("min_lr", 0);
+  if (!lr.Has("min_lr_ratio")) return;
+  if (schedule->min_lr > 0)
+    lr.Bad("min_lr_ratio", "is given beside `min_lr`", "one of them", "delete one");
+  schedule->min_lr = schedule->base_lr * lr.Double("min_lr_ratio");
+}
+
+// Only what the policy has is read: the rest of `lr_config` shows as unused.
 void ReadPolicy(const config::Reader& lr, ScheduleConfig* schedule) {
   const std::string policy = lr.Choice(
       "policy", {"step", "exp", "CosineAnnealing", "cosine", "poly", "OneCycle", "fixed"}, "step");
   schedule->by_epoch = lr.Bool("by_epoch", true);
-  schedule->gamma = lr.Double("gamma", schedule->gamma);
-  schedule->min_lr = lr.Double("min_lr", 0);
-  if (lr.Has("min_lr_ratio")) {
-    if (schedule->min_lr > 0) {
-      lr.Bad("min_lr_ratio", "is given beside `min_lr`", "one of them", "delete one");
-    }
-    schedule->min_lr = schedule->base_lr * lr.Double("min_lr_ratio");
-  }
+  if (policy != "OneCycle" && policy != "fixed") ReadLowest(lr, schedule);
+  if (policy == "step" || policy == "exp") schedule->gamma = lr.Double("gamma", schedule->gamma);
   if (policy == "step") {
     ReadSteps(lr, schedule);
   } else if (policy == "exp") {
@@ -58,13 +61,18 @@ void ReadPolicy(const config::Reader& lr, ScheduleConfig* schedule) {
 }
 
 void ReadWarmup(const config::Reader& lr, ScheduleConfig* schedule) {
+  // Read in any case: `warmup: null` switches off what a base config says.
+  schedule->warmup_ratio = lr.Double("warmup_ratio", schedule->warmup_ratio);
+  int64_t count = lr.Int("warmup_iters", -1);
+  const bool by_epoch = lr.Bool("warmup_by_epoch", false);
   if (!lr.Has("warmup")) return;
   const std::string kind = lr.Choice("warmup", {"constant", "linear", "exp"});
-  schedule->warmup_ratio = lr.Double("warmup_ratio", schedule->warmup_ratio);
-  int64_t count = lr.Int("warmup_iters", 0);
-  schedule->warmup_steps =
-      lr.Bool("warmup_by_epoch", false) ? count * schedule->steps_per_epoch : count;
+  if (!lr.Has("warmup_iters")) {
+    lr.Bad("warmup_iters", "is missing", "how many steps the warm-up takes",
+           "add `lr_config.warmup_iters`, or delete `lr_config.warmup`");
+  }
   if (count < 0) lr.Bad("warmup_iters", "is negative", "a number of steps from 0");
+  schedule->warmup_steps = by_epoch ? count * schedule->steps_per_epoch : count;
   if (count == 0) return;
   schedule->warmup = kind == "constant" ? WarmupKind::kConstant
                      : kind == "linear" ? WarmupKind::kLinear

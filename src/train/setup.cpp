@@ -201,6 +201,19 @@ void BuildSteps(const Reader& config, const TrainOptions& options,
   });
 }
 
+// Often left over from a base config whose optimizer or policy is another one.
+void WarnOfUnused(const Reader& config, const Warn& warn) {
+  std::vector<std::string> keys;
+  for (const config::UnusedKey& key : config.UnusedKeys()) {
+    if (key.path.starts_with("optimizer.") || key.path.starts_with("lr_config."))
+      keys.push_back(key.path);
+  }
+  if (keys.empty()) return;
+  warn("config.unused",
+       fmt::format("not used with {} and {}: {}", config.String("optimizer.type", "SGD"),
+                   config.String("lr_config.policy", "a fixed rate"), fmt::join(keys, ", ")));
+}
+
 }  // namespace
 
 int64_t Setup::steps_per_epoch() const {
@@ -252,6 +265,8 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
   int planned_epochs = static_cast<int>(config.Int("runner.max_epochs", s->max_epochs));
   s->schedule = std::make_unique<Schedule>(
       ReadSchedule(config, std::max(planned_epochs, 1), s->steps_per_epoch()));
+  for (const std::string& doubt : s->schedule->Doubts()) warn("schedule.doubt", doubt);
+  WarnOfUnused(config, warn);
   s->checkpoint_interval = static_cast<int>(config.Int("checkpoint_config.interval", 1));
   s->keep = ReadKeepPolicy(config, *s->model);
   s->non_finite = ReadNonFinite(config);

@@ -140,6 +140,46 @@ void AppendUpdate(Graph& g, const OptimizerOptions& o) {
   AppendEma(g, o, b.param);
 }
 
+namespace {
+
+// Only what the type has is read: the rest of `optimizer` shows as unused.
+void ReadMomentum(const config::Reader& config, OptimizerOptions* o) {
+  o->momentum = config.Double("optimizer.momentum", 0);
+  o->nesterov = config.Bool("optimizer.nesterov", false);
+  if (o->nesterov && !(o->momentum > 0)) {
+    config.Bad("optimizer.nesterov", "is given without momentum", "`optimizer.momentum` above 0");
+  }
+  if (config.Double("optimizer.dampening", 0) != 0) {
+    config.Bad("optimizer.dampening", "is not 0", "0: momentum is undamped", "delete it");
+  }
+  if (o->kind != OptimizerKind::kLars) return;
+  o->trust = config.Double("optimizer.trust_coefficient", 0.001);
+  o->eps = config.Double("optimizer.eps", 1e-8);
+}
+
+void ReadMoments(const config::Reader& config, OptimizerOptions* o) {
+  std::vector<double> betas = config.Doubles("optimizer.betas", {0.9, 0.999});
+  if (betas.size() != 2) config.Bad("optimizer.betas", "must have 2 values", "[0.9, 0.999]");
+  o->beta1 = betas[0];
+  o->beta2 = betas[1];
+  o->eps = config.Double("optimizer.eps", 1e-8);
+}
+
+void ReadGradients(const config::Reader& config, OptimizerOptions* o) {
+  o->max_norm = config.Double("optimizer_config.grad_clip.max_norm", 0);
+  o->max_value = config.Double("optimizer_config.grad_clip.max_value", 0);
+  if (config.Double("optimizer_config.grad_clip.norm_type", 2) != 2) {
+    config.Bad("optimizer_config.grad_clip.norm_type", "is not 2", "2: the Euclidean norm",
+               "delete it");
+  }
+  int64_t iters = config.Int("optimizer_config.cumulative_iters", 1);
+  if (iters < 1 || iters > 100000)
+    config.Bad("optimizer_config.cumulative_iters", "is out of range", "an int >= 1");
+  o->cumulative_iters = static_cast<int>(iters);
+}
+
+}  // namespace
+
 OptimizerOptions ReadOptimizer(const config::Reader& config) {
   OptimizerOptions o;
   std::string type = config.Choice("optimizer.type", {"SGD", "Adam", "AdamW", "LARS"}, "SGD");
@@ -149,32 +189,10 @@ OptimizerOptions ReadOptimizer(const config::Reader& config) {
                              : OptimizerKind::kLars;
   o.lr = config.Double("optimizer.lr");
   if (!(o.lr >= 0)) config.Bad("optimizer.lr", "is not a learning rate", "a number >= 0");
-  o.momentum = config.Double("optimizer.momentum", 0);
   o.weight_decay = config.Double("optimizer.weight_decay", type == "AdamW" ? 0.01 : 0);
-  o.nesterov = config.Bool("optimizer.nesterov", false);
-  if (o.nesterov && !(o.momentum > 0)) {
-    config.Bad("optimizer.nesterov", "is given without momentum", "`optimizer.momentum` above 0");
-  }
-  if (config.Double("optimizer.dampening", 0) != 0) {
-    config.Bad("optimizer.dampening", "is not 0", "0: momentum is undamped", "delete it");
-  }
-  std::vector<double> betas = config.Doubles("optimizer.betas", {0.9, 0.999});
-  if (betas.size() != 2) config.Bad("optimizer.betas", "must have 2 values", "[0.9, 0.999]");
-  o.beta1 = betas[0];
-  o.beta2 = betas[1];
-  o.eps = config.Double("optimizer.eps", 1e-8);
-  o.trust = config.Double("optimizer.trust_coefficient", 0.001);
+  HasTwoMoments(o) ? ReadMoments(config, &o) : ReadMomentum(config, &o);
   o.groups = ReadParamGroups(config);
-  o.max_norm = config.Double("optimizer_config.grad_clip.max_norm", 0);
-  o.max_value = config.Double("optimizer_config.grad_clip.max_value", 0);
-  if (config.Double("optimizer_config.grad_clip.norm_type", 2) != 2) {
-    config.Bad("optimizer_config.grad_clip.norm_type", "is not 2", "2: the Euclidean norm",
-               "delete it");
-  }
-  int64_t iters = config.Int("optimizer_config.cumulative_iters", 1);
-  if (iters < 1 || iters > 100000)
-    config.Bad("optimizer_config.cumulative_iters", "is out of range", "an int >= 1");
-  o.cumulative_iters = static_cast<int>(iters);
+  ReadGradients(config, &o);
   o.ema_momentum = config.Double("ema.momentum", 0);
   if (!(o.ema_momentum >= 0 && o.ema_momentum < 1)) {
     config.Bad("ema.momentum", "is out of range", "a number from 0 (no average), below 1");

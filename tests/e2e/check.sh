@@ -57,8 +57,16 @@ finds override-no-change warning 0 --set optimizer.lr=0.02
 check 2 nothing.yaml
 has "$said" '[load]'
 
-# A key that only the schema knows here, not this model.
+# A key that only the schema knows here, not this model, nor this optimizer.
 finds unused-key warning 0 --set model.bbox_head.num_classes=2
+finds unused-key warning 0 --set optimizer.type=AdamW
+has "$said" 'never reads `optimizer.momentum`'
+finds unused-key warning 0 --set lr_config.policy=cosine
+# What a run would refuse.
+finds optimizer error 2 --set optimizer.momentum=0 --set +optimizer.nesterov=true
+finds optimizer error 2 --set optimizer.lr=.nan
+finds optimizer error 2 --set 'lr_config.step=[8, 8]'
+finds optimizer error 2 --set lr_config.policy=cosine --set lr_config.min_lr=1
 
 # A classifier's folders.
 mkdir -p cells/{train,val}/{red,white}

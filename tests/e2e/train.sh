@@ -80,6 +80,15 @@ assert rows[0]["weights_hash"] in [c["hash"] for c in run["checkpoints"]]
 assert "--tta-flip" in rows[2]["command"], rows[2]'
 refused 2 "gives no \`segm\`" "$exp" eval first --device cpu --metric segm
 refused 2 "--config" "$exp" eval moved.safetensors --device cpu --store elsewhere
+# A file's own word for its run: an id, nothing that stands for some run; and no terminal obeys it.
+for word in @ first $'\e[31mevil'; do
+  python 'import json, struct, sys
+header = json.dumps({"__metadata__": {"exp.run": sys.argv[1], "exp.\x1b[2Jk": "v"}, "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+open("says.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + bytes(4))' "$word"
+  expect 0 "no store here knows this file" "$exp" audit says.safetensors
+  hasnt "$(cat out)" $'\e'
+  refused 2 "give one with --config" "$exp" eval says.safetensors --device cpu
+done
 out=$("$exp" eval cells --device cpu); has "$out" "TOP1"
 out=$("$exp" eval cells --device cpu --tta-flip --tta-scales 36x36,48x40) || fail "tta of a classifier: $out"
 has "$out" "TOP1"

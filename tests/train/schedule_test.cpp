@@ -7,6 +7,8 @@
 #include "catch.h"
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/config/load.h"
+#include "exp/config/reader.h"
 
 using namespace xp;
 using namespace xp::train;
@@ -14,42 +16,11 @@ using nlohmann::json;
 
 namespace {
 
+// As a config says it.
 ScheduleConfig Parse(const json& lr, double base, int64_t epochs, int64_t per_epoch) {
-  ScheduleConfig c;
-  c.base_lr = base;
-  c.steps_per_epoch = per_epoch;
-  c.total_steps = epochs * per_epoch;
-  c.by_epoch = lr["by_epoch"];
-  c.gamma = lr.value("gamma", c.gamma);
-  c.min_lr = lr.value("min_lr", 0.0);
-  c.power = lr.value("power", 1.0);
-  const std::string policy = lr["policy"];
-  if (policy == "step" && lr["step"].is_array()) {
-    c.policy = SchedulePolicy::kMultiStep;
-    c.milestones = lr["step"].get<std::vector<int64_t>>();
-  } else if (policy == "step") {
-    c.policy = SchedulePolicy::kStep;
-    c.step_size = lr["step"];
-  } else if (policy == "OneCycle") {
-    c.policy = SchedulePolicy::kOneCycle;
-    c.max_lr = lr["max_lr"];
-    c.pct_start = lr["pct_start"];
-    c.linear_anneal = lr["anneal_strategy"] == "linear";
-    c.three_phase = lr["three_phase"];
-  } else {
-    c.policy = policy == "exp"    ? SchedulePolicy::kExponential
-               : policy == "poly" ? SchedulePolicy::kPoly
-                                  : SchedulePolicy::kCosine;
-  }
-  if (lr.contains("warmup")) {
-    const std::string kind = lr["warmup"];
-    c.warmup = kind == "constant" ? WarmupKind::kConstant
-               : kind == "linear" ? WarmupKind::kLinear
-                                  : WarmupKind::kExp;
-    c.warmup_steps = lr["warmup_iters"];
-    c.warmup_ratio = lr["warmup_ratio"];
-  }
-  return c;
+  const json config = {{"optimizer", {{"type", "SGD"}, {"lr", base}}}, {"lr_config", lr}};
+  return ReadSchedule(config::Reader(config::LoadText(config.dump(), "test.yaml").root), epochs,
+                      per_epoch);
 }
 
 ScheduleConfig Valid() {
@@ -79,7 +50,7 @@ std::string Refused(Change change) {
 
 TEST_CASE("every schedule gives torch's rate at every step") {
   json all = json::parse(ReadFile(EXP_SOURCE_DIR "/tests/fixtures/schedules.json"));
-  REQUIRE(all["cases"].size() == 24);
+  REQUIRE(all["cases"].size() == 45);
   for (const json& one : all["cases"]) {
     INFO(one["name"].get<std::string>());
     Schedule schedule(
@@ -168,4 +139,27 @@ TEST_CASE("values out of range are refused by the name in the config") {
                c.warmup_steps = 5;
              }),
              ContainsSubstring("OneCycle"));
+}
+
+TEST_CASE("what is hardly meant is doubted, what can't be meant refused") {
+  ScheduleConfig c = Valid();  // 12 epochs of 10 steps
+  CHECK(Schedule(c).Doubts().empty());
+  c.milestones = {8, 12, 20};
+  c.warmup = WarmupKind::kLinear;
+  c.warmup_steps = 120;
+  const std::vector<std::string> doubts = Schedule(c).Doubts();
+  REQUIRE(doubts.size() == 3);
+  CHECK_THAT(doubts[0], ContainsSubstring("the warm-up takes 120 steps, training only 120"));
+  CHECK_THAT(doubts[1],
+             ContainsSubstring("at epoch 12 never happens, training ends after 12 epochs"));
+  c.by_epoch = false;
+  c.milestones = {119, 120};
+  c.warmup_steps = 119;
+  CHECK(Schedule(c).Doubts().size() == 1);
+  // A lowest rate above the highest one.
+  CHECK_THAT(Refused([](ScheduleConfig& o) { o.min_lr = 0.03; }),
+             ContainsSubstring("min_lr` is 0.03, above optimizer.lr, 0.02"));
+  // A warm-up of no length is no warm-up, but it must be said (mmcv asserts it, too).
+  const json warm = {{"policy", "fixed"}, {"warmup", "linear"}};
+  CHECK_THROWS_WITH(Parse(warm, 0.02, 12, 10), ContainsSubstring("warmup_iters"));
 }

@@ -114,8 +114,10 @@ OptimizerOptions Options(const json& a) {
   o.max_value = a.value("clip_value", 0.0);
   o.cumulative_iters = a.value("accumulate", 1);
   if (a.contains("no_decay")) o.groups.bias_decay_mult = 0;
-  if (a.contains("lr_mult"))
+  if (a.contains("lr_mult")) {
     o.groups.custom.push_back({.pattern = "v", .lr_mult = a["lr_mult"]["v"]});
+    o.groups.bias_lr_mult = a["lr_mult"].value("b", 1.0);
+  }
   return o;
 }
 
@@ -170,7 +172,8 @@ TEST_CASE("every optimizer gives torch's parameters over 300 steps") {
     for (const char* name :
          {"sgd_plain", "sgd_momentum", "sgd_decay", "sgd_nesterov", "sgd_schedule", "sgd_groups",
           "sgd_clip_norm", "sgd_clip_value", "sgd_accumulate2", "adam", "adam_decay", "adamw",
-          "lars", "lars_no_decay"}) {
+          "lars", "lars_no_decay", "sgd_nesterov_groups", "sgd_nesterov_clip_accumulate",
+          "adam_clip_groups", "adamw_clip_accumulate", "lars_nesterov"}) {
       CheckCase(*backend, name);
     }
   }
@@ -258,4 +261,23 @@ TEST_CASE("lr_config is read as mmcv means it") {
                     ContainsSubstring("min_lr"));
   CHECK_THROWS_WITH(read("{policy: step, step: [8], warmup: linear, warmup_iters: -1}"),
                     ContainsSubstring("warmup_iters"));
+}
+
+TEST_CASE("only what an optimizer has is read; what isn't a number is refused") {
+  auto unused = [](const std::string& yaml) {
+    config::Reader config = Config(yaml);
+    ReadOptimizer(config);
+    std::string keys;
+    for (const config::UnusedKey& key : config.UnusedKeys()) keys += key.path + " ";
+    return keys;
+  };
+  CHECK(unused("optimizer: {type: AdamW, lr: 1, momentum: 0.9, nesterov: true, eps: 1e-7}") ==
+        "optimizer.momentum optimizer.nesterov ");
+  CHECK(unused("optimizer: {type: SGD, lr: 1, momentum: 0.9, betas: [0.9, 0.9], eps: 1e-7}") ==
+        "optimizer.betas optimizer.eps ");
+  CHECK(unused("optimizer: {type: LARS, lr: 1, momentum: 0.9, trust_coefficient: 0.01}") == "");
+  for (const char* bad :
+       {"optimizer: {type: SGD, lr: .nan}", "optimizer: {type: SGD, lr: 1, momentum: .nan}",
+        "{optimizer: {lr: 1}, optimizer_config: {grad_clip: {max_norm: .nan}}}"})
+    CHECK_THROWS_WITH(ReadOptimizer(Config(bad)), ContainsSubstring("a number"));
 }

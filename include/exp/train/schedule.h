@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace xp::config {
@@ -70,6 +71,10 @@ class Schedule {
   // The rate that step number `step` (0-based, over all epochs) uses. Beyond the end the last value
   // holds. Thread-safe. Groups multiply it by their own factor.
   double LrAt(int64_t step) const;
+
+  // What can be meant but hardly is, a line each: a warm-up that is longer than training,
+  // milestones behind its end.
+  std::vector<std::string> Doubts() const;
 
   const ScheduleConfig& config() const { return config_; }
 

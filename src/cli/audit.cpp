@@ -113,7 +113,8 @@ void Run(const Options& options) {
   if (!is_file && !IsHash(options.target)) {
     throw UsageError({.what = "there is no such file, and it is no hash",
                       .where = options.target,
-                      .expected = "a checkpoint, or its xxh128 (32 hex digits)"});
+                      .expected = "a checkpoint, or its xxh128 (32 hex digits)",
+                      .next = "give the file's path; `exp show RUN` lists a run's checkpoints"});
   }
   std::string hash = is_file ? HashFile(options.target).Hex() : options.target;
   std::map<std::string, std::string> metadata;

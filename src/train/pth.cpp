@@ -369,7 +369,8 @@ class PthFile : public TensorFile {
                                           "bytes, {} times the file",
                                           tensors_.size(), bytes, bytes / file),
                       .where = path_,
-                      .expected = "tensors of their own, but for tied weights"});
+                      .expected = "tensors of their own, but for tied weights",
+                      .next = "write it again with a .clone() of each tensor"});
   }
 
   // A view that isn't contiguous: reads the part of the storage that it spans.

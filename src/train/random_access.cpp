@@ -16,15 +16,17 @@ RandomAccess::RandomAccess(const std::filesystem::path& path)
     : path_(path.string()),
       fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a pipe isn't waited for
   if (fd_ < 0) {
-    throw UsageError(
-        {.what = fmt::format("can't be opened: {}", std::strerror(errno)), .where = path_});
+    throw UsageError({.what = fmt::format("can't be opened: {}", std::strerror(errno)),
+                      .where = path_,
+                      .next = "check the path and its permissions"});
   }
   struct stat status {};
   if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd_);
     throw UsageError({.what = S_ISDIR(status.st_mode) ? "is a folder" : "is not a regular file",
                       .where = path_,
-                      .expected = "a file with weights"});
+                      .expected = "a file with weights",
+                      .next = "give the path of a .safetensors or .pth file"});
   }
   size_ = static_cast<uint64_t>(status.st_size);
 }

@@ -173,4 +173,9 @@ has "$out" "the same bits"
 refused 2 "one of the steps that it saved: $step" "$exp" replay bad 99999
 out=$("${run[@]}" tiny.yaml --name calm --set optimizer.lr=1e18 --set +non_finite.policy=roll_back --set +non_finite.lr_factor=1e-20) || fail "roll back: $out"
 has "$out" "rolled_back"; has "$out" "finished"
+"$exp" log calm --json --name lr >rates.jsonl
+python '
+import json
+rates = [json.loads(line)["values"]["lr"] for line in open("rates.jsonl")]
+assert rates and all(abs(rate / 0.01 - 1) < 1e-9 for rate in rates), rates  # 1e18 x 1e-20, from the first step on'
 echo "training works from end to end"

@@ -84,7 +84,7 @@ Finding Turbo(const System& system) {
 // controller. A limit holds for everything below, so every folder up to the root counts; where the
 // path is outside of what a container sees, the mount's root is the container's own group.
 struct Groups {
-  std::vector<std::string> memory, cpu;  // folders, innermost first
+  std::vector<std::string> memory, cpu, pids;  // folders, innermost first
   bool v2 = false;
 };
 
@@ -106,12 +106,14 @@ Groups FindGroups(const System& system) {
     std::string path = line.substr(second + 1);
     if (groups.v2 && names == ",,") {
       AddUpward("/sys/fs/cgroup", path, groups.memory);
-      groups.cpu = groups.memory;
+      groups.cpu = groups.pids = groups.memory;
     } else if (!groups.v2 && names.find(",memory,") != std::string::npos) {
       AddUpward("/sys/fs/cgroup/memory", path, groups.memory);
     } else if (!groups.v2 && names.find(",cpu,") != std::string::npos) {
       AddUpward("/sys/fs/cgroup/cpu", path, groups.cpu);
       AddUpward("/sys/fs/cgroup/cpu,cpuacct", path, groups.cpu);
+    } else if (!groups.v2 && names.find(",pids,") != std::string::npos) {
+      AddUpward("/sys/fs/cgroup/pids", path, groups.pids);
     }
   }
   return groups;
@@ -230,10 +232,8 @@ Finding CpuGroup(const System& system, const Groups& groups) {
 // Threads count as processes do.
 Finding Processes(const System& system, const Groups& groups) {
   Finding f{.id = "cpu.processes", .group = "health"};
-  std::vector<std::string> folders =
-      groups.v2 ? groups.memory : std::vector<std::string>{"/sys/fs/cgroup/pids"};
   std::optional<double> least, limit_of_it;
-  for (const std::string& folder : folders) {
+  for (const std::string& folder : groups.pids) {
     auto limit = Number(system.Text(folder + "/pids.max").value_or(""));  // "max" is no number
     if (!limit) continue;
     auto used = Number(system.Text(folder + "/pids.current").value_or("")).value_or(0);

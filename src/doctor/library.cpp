@@ -17,7 +17,7 @@ namespace {
 std::optional<ElfFile> Load(const System& system, const std::string& path, std::string* why) {
   auto bytes = system.Bytes(path);
   if (!bytes) {
-    *why = !system.Exists(path)          ? "there is no such file"
+    *why = !system.Exists(path) ? "there is no such file, or only a link that leads nowhere"
            : !system.Names(path).empty() ? "a folder, no ELF file"
                                          : "it is no file, or can't be read";
     return std::nullopt;
@@ -187,11 +187,13 @@ void Judge(const Lacking& lacking, Finding& f) {
   bool glibc = text.find("GLIBC_") != std::string::npos;
   bool cxx =
       text.find("GLIBCXX_") != std::string::npos || text.find("CXXABI_") != std::string::npos;
-  f.fix = glibc ? "it was built on a newer system: use one (or a container) with that glibc, or "
-                  "build it here; glibc itself can't be updated alone"
-          : cxx ? "install a newer libstdc++6 (libstdcxx-ng in conda) and put it first in "
-                  "LD_LIBRARY_PATH, or build it with this system's compiler"
-                : "install what is missing, or point LD_LIBRARY_PATH at its folder";
+  bool musl = text.find("musl") != std::string::npos;
+  f.fix = musl    ? "it was built for musl (Alpine Linux): get the build for glibc (manylinux)"
+          : glibc ? "it was built on a newer system: use one (or a container) with that glibc, or "
+                    "build it here; glibc itself can't be updated alone"
+          : cxx   ? "install a newer libstdc++6 (libstdcxx-ng in conda) and put it first in "
+                    "LD_LIBRARY_PATH, or build it with this system's compiler"
+                  : "install what is missing, or point LD_LIBRARY_PATH at its folder";
 }
 
 }  // namespace

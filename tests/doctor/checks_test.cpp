@@ -464,6 +464,13 @@ TEST_CASE("limits of threads and of the address space") {
   s.files["/sys/fs/cgroup/pids.current"] = "100\n";
   CHECK(threads().level == Level::kError);
   CHECK(Says(threads().fix, "--pids-limit"));
+  FakeSystem old = HealthyMachine();
+  old.files.erase("/sys/fs/cgroup/cgroup.controllers");
+  old.files["/proc/self/cgroup"] = "8:pids:/job\n0::/\n";
+  old.files["/sys/fs/cgroup/pids/job/pids.max"] = "100\n";
+  old.files["/sys/fs/cgroup/pids/job/pids.current"] = "60\n";
+  CHECK(Get(CheckCpu(old.Of(TestBuild())), "cpu.processes").found ==
+        "40 of 100 threads are left (cgroup)");
   auto space = [&] { return Get(CheckLimits(s.Of(TestBuild())), "address_space"); };
   CHECK(space().level == Level::kOk);
   s.files["/proc/self/limits"] =

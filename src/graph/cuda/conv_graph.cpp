@@ -146,6 +146,19 @@ class Plan : public ConvPlan {
     return static_cast<size_t>(std::max<int64_t>(0, plan_->getWorkspaceSize()));
   }
 
+  std::string Compiled() const override {
+    const auto& notes = plan_->getAllBehaviorNotes();
+    if (std::find(notes.begin(), notes.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) ==
+        notes.end()) {
+      return "";
+    }
+    try {
+      return plan_->getJsonRepresentation();
+    } catch (const std::exception&) {
+      return "";  // an engine whose plans cuDNN can't write
+    }
+  }
+
   void Run(const ConvBuffers& b, void* workspace) override {
     pointers_ = {b.x, b.w, b.y};
     if (uids_.size() > 3) pointers_.push_back(b.bias);
@@ -159,7 +172,7 @@ class Plan : public ConvPlan {
 
  private:
   std::shared_ptr<const Target> target_;
-  std::shared_ptr<OpenGraph> graph_;  // the plan refers to its descriptors
+  std::shared_ptr<OpenGraph> graph_;  // the plan refers to its descriptors; null for a loaded one
   std::shared_ptr<fe::ExecutionPlan> plan_;
   std::vector<int64_t> uids_;
   std::vector<void*> pointers_;
@@ -342,6 +355,20 @@ std::unique_ptr<ConvGraph> ConvGraph::Create(std::shared_ptr<ConvTarget> target,
   if (error.is_good()) return graph;
   *why = error.get_message();
   return nullptr;
+}
+
+std::unique_ptr<ConvPlan> ConvGraph::Load(std::shared_ptr<ConvTarget> target,
+                                          const ConvProblem& problem, const std::string& json,
+                                          std::string* why) {
+  auto known = std::static_pointer_cast<const Target>(std::move(target));
+  try {
+    auto plan = std::make_shared<fe::ExecutionPlan>(
+        fe::ExecutionPlanBuilder().setHandle(known->handle).loadFromJson(json));
+    return std::make_unique<Plan>(std::move(known), nullptr, std::move(plan), problem.bias);
+  } catch (const std::exception& e) {
+    *why = e.what();
+    return nullptr;
+  }
 }
 
 }  // namespace xp::graph::cuda

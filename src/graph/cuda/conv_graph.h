@@ -26,6 +26,9 @@ class ConvPlan {
   virtual size_t workspace_bytes() const = 0;
   // Enqueues; throws JobError when cuDNN refuses.
   virtual void Run(const ConvBuffers& buffers, void* workspace) = 0;
+  // In cuDNN's JSON, for ConvGraph::Load, if its kernels were compiled when it was made; else
+  // empty: cuDNN makes the others as fast as it would load them.
+  virtual std::string Compiled() const { return ""; }
 };
 
 // Where plans are made for: a cuDNN handle of a device, or a device described in JSON (cuDNN 9.11
@@ -48,6 +51,12 @@ class ConvGraph {
   // Null when cuDNN has no such operation; `why` then says what it reported.
   static std::unique_ptr<ConvGraph> Create(std::shared_ptr<ConvTarget> target,
                                            const ConvProblem& problem, std::string* why);
+
+  // A plan made earlier for the same problem, model of GPU and version of cuDNN
+  // (ConvPlan::Compiled). Null when cuDNN doesn't take it; `why` then says what it reported.
+  static std::unique_ptr<ConvPlan> Load(std::shared_ptr<ConvTarget> target,
+                                        const ConvProblem& problem, const std::string& json,
+                                        std::string* why);
 
   // Engines with their settings ("eng45_k2=5_k13=1"), the most promising first, without those whose
   // precision or determinism the problem doesn't allow.

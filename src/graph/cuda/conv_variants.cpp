@@ -14,6 +14,7 @@ class WithEpilogue : public ConvPlan {
   WithEpilogue(std::unique_ptr<ConvPlan> plan, const ConvProblem& whole, cudaStream_t stream)
       : plan_(std::move(plan)), whole_(whole), stream_(stream) {}
   size_t workspace_bytes() const override { return plan_->workspace_bytes(); }
+  std::string Compiled() const override { return plan_->Compiled(); }
   void Run(const ConvBuffers& b, void* workspace) override {
     plan_->Run(b, workspace);
     kernels::BiasAct(b.y, static_cast<const float*>(whole_.bias ? b.bias : nullptr),
@@ -41,6 +42,7 @@ class WithInput : public ConvPlan {
         stream_(stream) {}
 
   size_t workspace_bytes() const override { return XBytes() + WBytes() + plan_->workspace_bytes(); }
+  std::string Compiled() const override { return plan_->Compiled(); }
 
   void Run(const ConvBuffers& b, void* workspace) override {
     ConvBuffers inner = b;

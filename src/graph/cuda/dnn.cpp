@@ -43,9 +43,10 @@ Dnn::Dnn(const Device& device, const CudaOptions& options, cudaStream_t stream)
       handle_(stream),
       target_(ConvTarget::OfHandle(handle_.get())),
       cache_(options.plan_cache, device.name, OpenCudnn().version_text()),
+      compiled_(cache_.folder()),
       made_for_(device.name + ", cuDNN " + OpenCudnn().version_text()),
       named_(ParseNotes(options.plans)),
-      maker_(target_, engines_tried_, stream) {
+      maker_(target_, engines_tried_, stream, compiled_) {
   // Engines are numbered anew in each version, and what is best depends on the device.
   auto for_what = named_.find(kMadeFor);
   if (!named_.empty() && (for_what == named_.end() || for_what->second != made_for_)) {
@@ -107,19 +108,13 @@ std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
 
   std::string why;
   if (auto named = named_.find(key); named != named_.end()) {
-    if (auto plan = Build(problem, named->second, &why)) {
-      in_use_[key] = {problem, named->second, plan};
-      return plan;
-    }
+    if (auto plan = Build(problem, named->second, &why)) return Use(problem, named->second, plan);
     std::fprintf(stderr,
                  "note: the recorded cuDNN plan %s for %s can't be made, another is used: %s\n",
                  named->second.c_str(), key.c_str(), why.c_str());
   }
   if (std::string choice = cache_.Find(key); !choice.empty()) {
-    if (auto plan = Build(problem, choice, &why)) {
-      in_use_[key] = {problem, choice, plan};
-      return plan;
-    }
+    if (auto plan = Build(problem, choice, &why)) return Use(problem, choice, plan);
   }
   TunedPlan tuned = Borrow(problem);
   if (!tuned.plan) tuned = FastestPlan(problem, maker_.Take({problem, ""}), stream_);
@@ -133,8 +128,17 @@ std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
                                        : "pass another precision or --device cpu"});
   }
   if (tuned.measured) cache_.Add(key, tuned.choice, tuned.milliseconds);
-  in_use_[key] = {problem, tuned.choice, tuned.plan};
-  return tuned.plan;
+  return Use(problem, tuned.choice, tuned.plan);
+}
+
+std::shared_ptr<ConvPlan> Dnn::Use(const ConvProblem& problem, const std::string& choice,
+                                   std::shared_ptr<ConvPlan> plan) {
+  const std::string key = problem.Key();
+  if (compiled_.Find(key, choice).empty()) {
+    if (std::string json = plan->Compiled(); !json.empty()) compiled_.Add(key, choice, json);
+  }
+  in_use_[key] = {problem, choice, plan};
+  return plan;
 }
 
 std::vector<std::string> Dnn::PlanNotes() const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/graph/cuda/compiled_plans.h"
 #include "src/graph/cuda/conv_graph.h"
 #include "src/graph/cuda/cudnn_library.h"
 #include "src/graph/cuda/kernel.h"
@@ -39,12 +40,15 @@ class Dnn {
                                   std::string* why);
   std::string RememberedChoice(const std::string& key) const;
   TunedPlan Borrow(const ConvProblem& problem);
+  std::shared_ptr<ConvPlan> Use(const ConvProblem& problem, const std::string& choice,
+                                std::shared_ptr<ConvPlan> plan);
 
   cudaStream_t stream_;
   size_t engines_tried_;
   CudnnHandle handle_;
   std::shared_ptr<ConvTarget> target_;
   PlanCache cache_;
+  CompiledPlans compiled_;
   std::string made_for_;                      // "NVIDIA H200, cuDNN 9.19.0"
   std::map<std::string, std::string> named_;  // CudaOptions::plans
 

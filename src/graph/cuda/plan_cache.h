@@ -14,6 +14,9 @@ class PlanCache {
   // An empty folder: nothing is kept on disk. A file that can't be read counts as empty.
   PlanCache(const std::string& folder, const std::string& gpu, const std::string& cudnn_version);
 
+  // Beside the file: where compiled plans are kept; empty when nothing is kept on disk.
+  std::filesystem::path folder() const { return std::filesystem::path(file_).replace_extension(); }
+
   // Empty when there is none.
   std::string Find(const std::string& problem) const;
   // Keeps it and writes the file anew, with what other processes added meanwhile.

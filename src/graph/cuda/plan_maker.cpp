@@ -76,13 +76,18 @@ std::unique_ptr<ConvPlan> BuildNamed(const std::shared_ptr<ConvTarget>& target,
 }
 
 void AddNamed(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
-              const std::string& choice, cudaStream_t stream, MadePlans* made) {
+              const std::string& choice, const CompiledPlans* compiled, cudaStream_t stream,
+              MadePlans* made) {
   size_t colon = choice.find(':');
   made->why = "unknown variant";
   if (choice.compare(0, colon, "own") == 0) return AddOwn(problem, choice, stream, made);
   for (const ConvVariant& variant : VariantsOf(problem)) {
     if (choice.compare(0, colon, variant.name) != 0) continue;
-    auto plan = BuildNamed(target, variant.problem, choice.substr(colon + 1), &made->why);
+    std::unique_ptr<ConvPlan> plan;
+    if (std::string json = compiled ? compiled->Find(problem.Key(), choice) : ""; !json.empty()) {
+      plan = ConvGraph::Load(target, variant.problem, json, &made->why);
+    }
+    if (!plan) plan = BuildNamed(target, variant.problem, choice.substr(colon + 1), &made->why);
     if (plan) {
       made->candidates.push_back({choice, Complete(variant, problem, std::move(plan), stream)});
     }
@@ -93,12 +98,12 @@ void AddNamed(const std::shared_ptr<ConvTarget>& target, const ConvProblem& prob
 }  // namespace
 
 MadePlans MakePlans(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
-                    const std::string& choice, size_t engines, cudaStream_t stream,
-                    bool first_only) {
+                    const std::string& choice, size_t engines, cudaStream_t stream, bool first_only,
+                    const CompiledPlans* compiled) {
   MadePlans made;
   try {
     if (!choice.empty()) {
-      AddNamed(target, problem, choice, stream, &made);
+      AddNamed(target, problem, choice, compiled, stream, &made);
       return made;
     }
     for (const ConvVariant& variant : VariantsOf(problem)) {
@@ -112,8 +117,12 @@ MadePlans MakePlans(const std::shared_ptr<ConvTarget>& target, const ConvProblem
   return made;
 }
 
-PlanMaker::PlanMaker(std::shared_ptr<ConvTarget> target, size_t engines, cudaStream_t stream)
-    : target_(std::move(target)), engines_(engines), stream_(stream) {
+PlanMaker::PlanMaker(std::shared_ptr<ConvTarget> target, size_t engines, cudaStream_t stream,
+                     CompiledPlans compiled)
+    : target_(std::move(target)),
+      engines_(engines),
+      stream_(stream),
+      compiled_(std::move(compiled)) {
   if (cudaGetDevice(&device_) != cudaSuccess) device_ = -1;  // plans for a described device
 }
 
@@ -147,6 +156,10 @@ PlanMaker::Job* PlanMaker::NextJob() {
   return job == jobs_.end() ? nullptr : &*job;
 }
 
+MadePlans PlanMaker::Make(const Request& request) const {
+  return MakePlans(target_, request.problem, request.choice, engines_, stream_, false, &compiled_);
+}
+
 void PlanMaker::Work() {
   if (device_ >= 0) cudaSetDevice(device_);  // a new thread begins with device 0
   std::unique_lock lock(mutex_);
@@ -158,7 +171,7 @@ void PlanMaker::Work() {
     ++held_;
     Request request = job->request;
     lock.unlock();
-    MadePlans made = MakePlans(target_, request.problem, request.choice, engines_, stream_);
+    MadePlans made = Make(request);
     lock.lock();
     job->made = std::move(made);
     job->state = State::kMade;
@@ -177,7 +190,7 @@ MadePlans PlanMaker::Take(const Request& request) {
   if (job == jobs_.end() || job->state == State::kWaiting) {
     if (job != jobs_.end()) job->state = State::kTaken;
     lock.unlock();
-    return MakePlans(target_, request.problem, request.choice, engines_, stream_);
+    return Make(request);
   }
   changed_.wait(lock, [&] { return job->state == State::kMade; });
   MadePlans made = std::move(job->made);

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/graph/cuda/compiled_plans.h"
 #include "src/graph/cuda/conv_variants.h"
 
 namespace xp::graph::cuda {
@@ -32,14 +33,16 @@ struct MadePlans {
 };
 
 // Plans for a problem: of `choice` if that isn't empty, else of at most `engines` of each variant.
-// `first_only`: the first that can be made. Thread-safe.
+// `first_only`: the first that can be made. `compiled`: where a plan of `choice` may be found that
+// needn't be compiled again. Thread-safe.
 MadePlans MakePlans(const std::shared_ptr<ConvTarget>& target, const ConvProblem& problem,
                     const std::string& choice, size_t engines, cudaStream_t stream,
-                    bool first_only = false);
+                    bool first_only = false, const CompiledPlans* compiled = nullptr);
 
 class PlanMaker {
  public:
-  PlanMaker(std::shared_ptr<ConvTarget> target, size_t engines, cudaStream_t stream);
+  PlanMaker(std::shared_ptr<ConvTarget> target, size_t engines, cudaStream_t stream,
+            CompiledPlans compiled = CompiledPlans(""));
   ~PlanMaker();
   PlanMaker(const PlanMaker&) = delete;
   PlanMaker& operator=(const PlanMaker&) = delete;
@@ -62,12 +65,14 @@ class PlanMaker {
   };
   void Work();
   void Stop();
+  MadePlans Make(const Request& request) const;
   // With the mutex held: the first job that waits; null when there is none or enough are ready.
   Job* NextJob();
 
   std::shared_ptr<ConvTarget> target_;
   size_t engines_;
   cudaStream_t stream_;
+  CompiledPlans compiled_;
   int device_ = -1;
 
   std::mutex mutex_;

@@ -67,24 +67,23 @@ TEST_CASE("a run that waits for decoding is told so") {
   TempFolder folder;
   // Large photographs for a network of thumbnails.
   data::RgbImage image;
-  image.Reset(2400, 1800);
+  image.Reset(4000, 3000);
   uint32_t state = 1;
   for (uint8_t& v : image.pixels)
     v = static_cast<uint8_t>((state = state * 1664525 + 1013904223) >> 24);
   std::string jpeg = data::EncodeJpeg(image, 90);
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < 12; ++i) {
     for (const char* name : {"a", "b"}) {
       std::filesystem::create_directories(folder / "set" / name);
       WriteFileAtomic(folder / "set" / name / (std::to_string(i) + ".jpg"), jpeg);
     }
   }
   config::Node config =
-      config::Load(
-          EXP_SOURCE_DIR "/configs/resnet50_bccd_cells.yaml",
-          {"data.train.img_prefix=" + (folder / "set").string(), "~data.val",
-           "data.samples_per_gpu=2", "data.workers_per_gpu=1", "data.train.crop_size=32",
-           "data.train.fast_decode=false", "model.backbone.depth=18", "model.head.num_classes=2",
-           "evaluation.interval=0", "runner.max_epochs=1"})
+      config::Load(EXP_SOURCE_DIR "/configs/resnet50_bccd_cells.yaml",
+                   {"data.train.img_prefix=" + (folder / "set").string(), "~data.val",
+                    "data.samples_per_gpu=2", "data.workers_per_gpu=1", "data.train.crop_size=32",
+                    "data.train.fast_decode=false", "model.backbone.depth=18",
+                    "model.head.num_classes=2", "evaluation.interval=0", "runner.max_epochs=1"})
           .root;
   struct Diary : Observer {
     std::vector<std::string> starved;

@@ -20,7 +20,8 @@ std::vector<UpdateChunk> Cut(const std::vector<Segment>& segments) {
   std::vector<UpdateChunk> chunks;
   for (size_t s = 0; s < segments.size(); ++s) {
     const Segment& segment = segments[s];
-    if (segment.offset % 8 != 0) throw std::logic_error("a segment must begin at a multiple of 8");
+    if (segment.offset % 8 != 0 || segment.grad_offset % 8 != 0)
+      throw std::logic_error("a segment must begin at a multiple of 8");
     const int64_t end = segment.offset + segment.count;
     for (int64_t begin = segment.offset; begin < end; begin += kernels::kUpdateChunk) {
       const int64_t count = std::min<int64_t>(kernels::kUpdateChunk, end - begin);
@@ -29,6 +30,7 @@ std::vector<UpdateChunk> Cut(const std::vector<Segment>& segments) {
                         .segment = static_cast<int32_t>(s),
                         .lr_multiplier = segment.lr_multiplier,
                         .decay = segment.decay,
+                        .grad_begin = segment.grad_offset + (begin - segment.offset),
                         .compute_grad = segment.compute_grad ? 1 : 0});
     }
   }

@@ -25,6 +25,7 @@ bool Rewrite(const Backend& backend, Graph* g) {
   RunStepPasses(*g, passes);
   if (StepPassesText(passes) == "none") return false;
   DelayWideOps(*g);
+  MakeImagesAgain(*g);
   return backend.is_cuda();
 }
 

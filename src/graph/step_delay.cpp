@@ -1,6 +1,5 @@
-// Operations that make more than they use up wait until somebody reads what they make: until then
-// it would take room. (RoIAlign's gradient, a map for each level, comes long before the levels'
-// gradients are added up.) The same operations on the same values: no bit changes.
+// What a step holds longer than it needs to. The same operations on the same values: no bit
+// changes.
 #include <algorithm>
 
 #include "src/graph/step_edit.h"
@@ -58,6 +57,9 @@ int64_t Gain(const Graph& g, const std::vector<size_t>& last_reader, const std::
 
 }  // namespace
 
+// Operations that make more than they use up wait until somebody reads what they make: until then
+// it would take room. (RoIAlign's gradient, a map for each level, comes long before the levels'
+// gradients are added up.)
 void DelayWideOps(Graph& g) {
   std::vector<Op> ops = std::move(g.ops());
   const size_t update = g.update_begin(), end = std::min(update, ops.size());
@@ -74,6 +76,34 @@ void DelayWideOps(Graph& g) {
     if (j == end || j == i + 1 || Gain(g, last_reader, ops, i, j) <= 0) continue;
     const auto first = ops.begin() + static_cast<std::ptrdiff_t>(i);
     std::rotate(first, first + 1, ops.begin() + static_cast<std::ptrdiff_t>(j));
+  }
+  g.ReplaceOps(std::move(ops), update);
+}
+
+// The first layer reads the normalised images at the beginning of a step and for its weights'
+// gradient at the end: they are made twice rather than kept.
+void MakeImagesAgain(Graph& g) {
+  constexpr std::ptrdiff_t kLongAfter = 16;  // operations
+  std::vector<Op> ops = std::move(g.ops());
+  size_t update = g.update_begin();
+  auto made = std::find_if(ops.begin(), ops.end(),
+                           [](const Op& op) { return op.type == OpType::kImageNormalize; });
+  const TensorId y = made == ops.end() ? kNoTensor : made->outputs[0];
+  auto reads = [&](const Op& op) { return Uses(op.inputs, y); };
+  const auto first = std::find_if(made, ops.end(), reads);
+  const auto late = ops.end() - first <= kLongAfter
+                        ? ops.end()
+                        : std::find_if(first + kLongAfter, ops.end(), reads);
+  if (late != ops.end()) {
+    const Tensor t = g.tensor(y);
+    Op copy = *made;
+    copy.outputs[0] = g.AddTemp(t.name + " again", t.shape, t.dtype);
+    copy.name += " again";
+    for (auto op = late; op != ops.end(); ++op) {
+      std::replace(op->inputs.begin(), op->inputs.end(), y, copy.outputs[0]);
+    }
+    ops.insert(late, std::move(copy));
+    if (update != SIZE_MAX) ++update;
   }
   g.ReplaceOps(std::move(ops), update);
 }

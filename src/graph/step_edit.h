@@ -75,7 +75,8 @@ void UseGram(Graph& g, int64_t least_bytes);
 void FoldSums(Graph& g);
 // any_type: shapes and types that the CUDA kernel doesn't do too, for tests.
 void JoinDgrads(Graph& g, bool any_type);
-// Changes the order only.
+// step_delay.cpp
 void DelayWideOps(Graph& g);
+void MakeImagesAgain(Graph& g);
 
 }  // namespace xp::graph

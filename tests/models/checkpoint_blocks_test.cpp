@@ -2,9 +2,11 @@
 // what is made when.
 #include "catch.h"
 #include "exp/graph/autodiff.h"
+#include "exp/graph/builder.h"
 #include "exp/graph/memory_plan.h"
 #include "exp/graph/passes.h"
 #include "exp/models/resnet.h"
+#include "src/graph/step_edit.h"
 
 namespace xp::models {
 namespace {
@@ -54,6 +56,29 @@ TEST_CASE("blocks made again take less than half the memory of a ResNet-50", "[p
       }
     }
     CHECK(norms == (norm == NormMode::kTrain ? 53 : 0));
+  }
+}
+
+TEST_CASE("normalised images are made again for the first layer's gradient", "[passes]") {
+  for (bool frozen : {false, true}) {
+    Graph g(std::make_shared<ParamLayout>(), DType::kF32);
+    const TensorId images = g.AddInput("images", {8, 64, 64, 3}, DType::kU8);
+    const TensorId sizes = g.AddInput("sizes", {8, 2}, DType::kI32);
+    ResNetOptions options;
+    options.frozen_stages = frozen ? 1 : 0;
+    TensorId top = ResNet(g, ImageNormalize(g, images, sizes, {}), "", options, true).back();
+    g.SeedGradient(top, g.AddInput("d top", g.tensor(top).shape, DType::kF32));
+    RunPasses(g, {});
+    AppendBackward(g);
+    g.BeginUpdate();
+    const size_t ops = g.ops().size(), bytes = ArenaBytes(g);
+    MakeImagesAgain(g);
+    CHECK(g.ops().size() == ops + (frozen ? 0 : 1));
+    CHECK(g.update_begin() == g.ops().size());
+    // 8 x 64 x 64 x 3 floats.
+    CHECK(bytes - ArenaBytes(g) == (frozen ? 0 : 393216));
+    MakeImagesAgain(g);
+    CHECK(g.ops().size() == ops + (frozen ? 0 : 1));
   }
 }
 

@@ -32,7 +32,7 @@ __device__ inline void ReadGradient(const Gradients& from, const UpdateChunk& ch
   } else if (chunk.compute_grad) {
     ReadVector<V>(static_cast<const T*>(from.compute) + at, g);
   } else {
-    ReadVector<V>(from.grad + at, g);
+    ReadVector<V>(from.grad + chunk.grad_begin + (at - chunk.begin), g);
   }
 }
 

@@ -13,7 +13,8 @@ struct UpdateChunk {
   int32_t count = 0;  // 1 .. kUpdateChunk
   int32_t segment = 0;
   float lr_multiplier = 1, decay = 0;
-  int32_t compute_grad = 0;  // its gradient is in the compute type
+  int64_t grad_begin = 0;    // where its gradient begins in Gradients::grad, a multiple of 8 ...
+  int32_t compute_grad = 0;  // ... unless that is of the compute type, which begins at `begin`
   int32_t reserved = 0;
 };
 

@@ -116,7 +116,6 @@ void StepTable(graph::Backend& backend, const BenchModel& m, DType compute, int 
   std::vector<float> weights(static_cast<size_t>(layout->param_elements()));
   graph::InitializeParams(*layout, 0, weights.data());
   params.Write(Storage::kParam, weights);
-  params.RefreshComputeCopy();
   std::vector<float> state(static_cast<size_t>(layout->state_elements()));
   graph::InitializeStates(*layout, state.data());
   params.Write(Storage::kState, state);

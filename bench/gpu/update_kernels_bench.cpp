@@ -24,6 +24,7 @@ void Updates(Bench& b) {
            .segment = 0,
            .lr_multiplier = 1,
            .decay = 1e-4f,
+           .grad_begin = at + begin,
            .compute_grad = compute ? 1 : 0});
     }
     at += (count + 63) / 64 * 64;

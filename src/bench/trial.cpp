@@ -89,8 +89,13 @@ uint64_t PlannedBytes(const Graph& written, const train::OptimizerOptions& optim
   graph::MemoryPlan plan = graph::PlanMemory(g, std::vector<size_t>(g.ops().size(), 0));
   auto params = static_cast<uint64_t>(g.layout().param_elements());
   auto states = static_cast<uint64_t>(g.layout().state_elements());
-  uint64_t flat = params * 4 * (2 + static_cast<uint64_t>(train::OptimizerSlotCount(optimizer)));
-  if (g.compute() != DType::kF32) flat += params * 2 * graph::DTypeSize(g.compute());
+  uint64_t flat = params * 4 * (1 + static_cast<uint64_t>(train::OptimizerSlotCount(optimizer)));
+  if (g.compute() == DType::kF32) {
+    flat += params * 4;
+  } else {
+    flat += static_cast<uint64_t>(g.layout().grad_elements()) * 4;
+    flat += params * 2 * graph::DTypeSize(g.compute());
+  }
   return plan.arena_bytes + plan.persistent_bytes + flat + states * 4;
 }
 

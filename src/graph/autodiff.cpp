@@ -258,6 +258,8 @@ class Differentiator {
       t.storage = t.dtype == DType::kF32 ? Storage::kGrad : Storage::kGradCompute;
       t.offset = g_.tensor(id).offset;
       t.name = g_.tensor(id).name;
+      if (t.storage == Storage::kGrad && g_.compute() != DType::kF32)
+        t.offset = g_.layout().AddGrad(g_.layout().FindParam(t.name));
     }
   }
 

@@ -39,11 +39,9 @@ TensorId Graph::AddState(StateVar state) {
 
 TensorId Graph::WholeBuffer(Storage storage, int slot) {
   bool compute = storage == Storage::kParamCompute || storage == Storage::kGradCompute;
-  return AddTensor({"",
-                    compute ? compute_ : DType::kF32,
-                    {layout_->param_elements()},
-                    storage,
-                    slot * layout_->param_elements()});
+  bool packed = storage == Storage::kGrad && compute_ != DType::kF32;
+  int64_t elements = packed ? layout_->grad_elements() : layout_->param_elements();
+  return AddTensor({"", compute ? compute_ : DType::kF32, {elements}, storage, slot * elements});
 }
 
 Op& Graph::AddOp(OpType type, std::vector<TensorId> inputs, std::vector<TensorId> outputs,

@@ -18,7 +18,7 @@ ParamBuffers::ParamBuffers(Backend& backend, std::shared_ptr<const ParamLayout> 
   add(Storage::kState, layout_->state_elements(), DType::kF32);
   if (compute_ != DType::kF32) add(Storage::kParamCompute, params, compute_);
   if (!training) return;
-  add(Storage::kGrad, params, DType::kF32);
+  add(Storage::kGrad, compute_ == DType::kF32 ? params : layout_->grad_elements(), DType::kF32);
   if (compute_ != DType::kF32) add(Storage::kGradCompute, params, compute_);
   if (slots_ > 0) add(Storage::kOptimizer, params * slots_, DType::kF32);
   if (accumulate) add(Storage::kAccumulated, params, DType::kF32);
@@ -56,12 +56,11 @@ void ParamBuffers::Write(Storage storage, const std::vector<float>& values) {
     throw std::logic_error("a flat buffer is written with another size");
   }
   if (!values.empty()) backend_.Upload(Data(storage), values.data(), Bytes(storage));
-  if (storage == Storage::kParam) RefreshComputeCopy();
+  if (storage == Storage::kParam) WriteComputeCopy(values);
 }
 
-void ParamBuffers::RefreshComputeCopy() {
+void ParamBuffers::WriteComputeCopy(const std::vector<float>& values) {
   if (compute_ == DType::kF32) return;
-  std::vector<float> values = Read(Storage::kParam);
   std::vector<uint16_t> rounded(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     rounded[i] = compute_ == DType::kBF16 ? FloatToBf16(values[i]) : FloatToHalf(values[i]);

@@ -83,6 +83,12 @@ int ParamLayout::AddState(StateVar state) {
   return index;
 }
 
+int64_t ParamLayout::AddGrad(int param) {
+  auto [known, is_new] = grad_offset_.try_emplace(param, grad_elements_);
+  if (is_new) grad_elements_ += Aligned(params_[static_cast<size_t>(param)].elements());
+  return known->second;
+}
+
 int ParamLayout::FindParam(const std::string& name) const {
   auto it = param_index_.find(name);
   return it == param_index_.end() ? -1 : it->second;

@@ -119,7 +119,6 @@ class Inference::Impl {
     LoadWeights(source, *layout, &state);
     params->Write(graph::Storage::kParam, state.params);
     params->Write(graph::Storage::kState, state.states);
-    params->RefreshComputeCopy();
     FindCategories();
   }
 

@@ -242,7 +242,6 @@ std::vector<float> Setup::UseAverages() {
 
 void Setup::UseWeights(const std::vector<float>& weights) {
   params->Write(graph::Storage::kParam, weights);
-  params->RefreshComputeCopy();
 }
 
 void Setup::WriteState(const FlatState& state) {

@@ -178,9 +178,11 @@ std::vector<ParamReport> GradientReport(Setup& setup) {
   std::vector<ParamReport> reports;
   for (const graph::Param& p : setup.params->layout().params()) {
     bool compute = g.Find(p.name, Storage::kGradCompute) != graph::kNoTensor;
-    if (!compute && g.Find(p.name, Storage::kGrad) == graph::kNoTensor) continue;
+    graph::TensorId own = g.Find(p.name, Storage::kGrad);
+    if (!compute && own == graph::kNoTensor) continue;
     const std::vector<float>& from = compute && !half.empty() ? half : grad;
-    reports.push_back(Summarize(p.name, from.data() + p.offset, p.elements()));
+    int64_t offset = compute || sum ? p.offset : g.tensor(own).offset;
+    reports.push_back(Summarize(p.name, from.data() + offset, p.elements()));
   }
   WorstFirst(&reports);
   return reports;

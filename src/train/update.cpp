@@ -17,9 +17,12 @@ using graph::Segment;
 using graph::Storage;
 using graph::TensorId;
 
-bool SameRule(const Segment& a, const Segment& b) {
+// May b's elements follow a's, with but a gap of the flat buffers between?
+bool Continues(const Segment& a, const Segment& b) {
+  int64_t step = b.offset - a.offset;
   return a.lr_multiplier == b.lr_multiplier && a.decay == b.decay &&
-         a.compute_grad == b.compute_grad;
+         a.compute_grad == b.compute_grad && step - a.count < graph::kParamAlignment &&
+         (a.compute_grad || b.grad_offset - a.grad_offset == step);
 }
 
 // One segment for each trained parameter that the losses reach; neighbours with one rule are
@@ -28,13 +31,16 @@ std::vector<Segment> Segments(const Graph& g, const OptimizerOptions& o) {
   std::vector<Segment> segments;
   for (const Param& p : g.layout().params()) {
     bool compute = g.Find(p.name, Storage::kGradCompute) != kNoTensor;
-    if (!compute && g.Find(p.name, Storage::kGrad) == kNoTensor) continue;
+    TensorId grad = g.Find(p.name, Storage::kGrad);
+    if (!compute && grad == kNoTensor) continue;
     ParamMultipliers multipliers = MultipliersOf(p, o.groups);
-    Segment s{p.offset, p.elements(), static_cast<float>(multipliers.lr),
-              static_cast<float>(o.weight_decay * multipliers.decay), compute};
-    bool join = o.kind != OptimizerKind::kLars && !segments.empty() && SameRule(segments.back(), s);
-    if (join &&
-        s.offset - (segments.back().offset + segments.back().count) < graph::kParamAlignment) {
+    Segment s{p.offset,
+              p.elements(),
+              static_cast<float>(multipliers.lr),
+              static_cast<float>(o.weight_decay * multipliers.decay),
+              compute,
+              compute ? 0 : g.tensor(grad).offset};
+    if (o.kind != OptimizerKind::kLars && !segments.empty() && Continues(segments.back(), s)) {
       segments.back().count = s.offset + s.count - segments.back().offset;
     } else {
       segments.push_back(s);

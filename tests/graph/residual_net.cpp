@@ -67,8 +67,9 @@ Graph ResidualNet(const ResidualNetOptions& o, DType compute) {
 
   UpdateAttrs sgd;
   for (const Param& p : g.layout().params()) {
-    const bool in_compute = g.Find(p.name, Storage::kGradCompute) != kNoTensor;
-    sgd.segments.push_back({p.offset, p.elements(), 1, 0, in_compute});
+    const TensorId own = g.Find(p.name, Storage::kGrad);
+    const int64_t at = own == kNoTensor ? 0 : g.tensor(own).offset;
+    sgd.segments.push_back({p.offset, p.elements(), 1, 0, own == kNoTensor, at});
   }
   g.BeginUpdate();
   const bool narrow = compute != DType::kF32;
@@ -96,7 +97,6 @@ Trained TrainResidualNet(Backend& backend, DType compute, const StepPasses& pass
   result.params.resize(static_cast<size_t>(layout->param_elements()));
   InitializeParams(*layout, 3, result.params.data());
   params.Write(Storage::kParam, result.params);
-  params.RefreshComputeCopy();
   result.states.resize(static_cast<size_t>(layout->state_elements()));
   InitializeStates(*layout, result.states.data());
   params.Write(Storage::kState, result.states);

@@ -82,7 +82,7 @@ Tensors AddUpdate(OpRunner& run, const UpdateCase& c, const Options& o, DType ty
   Shape flat{c.total};
   std::vector<float> zero(static_cast<size_t>(c.total));
   bool narrow = type != DType::kF32;
-  TensorId grad = run.InputF32("grad", flat, c.grad);
+  TensorId grad = run.InputF32("grad", flat, c.PackedGrad());
   TensorId compute_grad = narrow ? run.Input("grad_compute", flat, c.grad_compute) : kNoTensor;
   TensorId sum =
       o.attrs.use_accumulated ? run.InputF32("accumulated", flat, c.accumulated) : kNoTensor;
@@ -173,7 +173,7 @@ TEST_CASE("LARS moves a layer of zeros by the global rate") {
     UpdateCase c(DType::kF32, 5);
     std::fill(c.param.begin(), c.param.end(), 0.0f);
     Options o{.type = OpType::kLars, .attrs = {.momentum = 0}};
-    o.attrs.segments = {{.offset = 0, .count = 30}};
+    o.attrs.segments = {{.offset = 0, .count = 30, .grad_offset = 34816}};
     OpRunner run(*backend);
     Tensors t = AddUpdate(run, c, o, DType::kF32);
     run.Run();

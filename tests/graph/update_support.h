@@ -2,6 +2,7 @@
 // one of them long enough for several blocks, their gradients and a double-precision view of them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -13,10 +14,11 @@ namespace xp::graph {
 
 struct UpdateCase {
   int64_t total = 35136;
-  std::vector<Segment> segments{{.offset = 0, .count = 30, .decay = 0.01f},
-                                {.offset = 64, .count = 1, .lr_multiplier = 2},
-                                {.offset = 192, .count = 256, .lr_multiplier = 0.5f, .decay = 0.1f},
-                                {.offset = 512, .count = 34567, .decay = 0.02f}};
+  std::vector<Segment> segments{
+      {.offset = 0, .count = 30, .decay = 0.01f, .grad_offset = 34816},
+      {.offset = 64, .count = 1, .lr_multiplier = 2, .grad_offset = 64},
+      {.offset = 192, .count = 256, .lr_multiplier = 0.5f, .decay = 0.1f, .grad_offset = 34880},
+      {.offset = 512, .count = 34567, .decay = 0.02f, .grad_offset = 192}};
   std::vector<float> param, grad, grad_compute, accumulated;
 
   // In a graph of type f32 every gradient is in `grad`; else those of the last two segments come in
@@ -38,6 +40,15 @@ struct UpdateCase {
   const std::vector<float>& GradOf(const Segment& s, bool use_accumulated) const {
     if (use_accumulated) return accumulated;
     return s.compute_grad ? grad_compute : grad;
+  }
+  // `grad` as the operations get it: each segment's at its grad_offset, infinity in nobody's
+  // places.
+  std::vector<float> PackedGrad() const {
+    std::vector<float> packed(grad.size(), INFINITY);
+    for (const Segment& s : segments) {
+      std::copy_n(grad.begin() + s.offset, s.count, packed.begin() + s.grad_offset);
+    }
+    return packed;
   }
   // `values` as the compute type holds them.
   static float Rounded(float value, DType compute) {

@@ -307,7 +307,8 @@ struct SsdAttrs {
 struct Segment {
   int64_t offset = 0, count = 0;
   float lr_multiplier = 1, decay = 0;
-  bool compute_grad = false;  // its gradient is in grad_compute, else in grad
+  bool compute_grad = false;  // its gradient is in grad_compute, from `offset` on
+  int64_t grad_offset = 0;    // else where it begins in grad
 };
 struct UpdateAttrs {
   std::vector<Segment> segments;

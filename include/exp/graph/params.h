@@ -59,6 +59,11 @@ class ParamLayout {
 
   const std::vector<Param>& params() const { return params_; }
   const std::vector<StateVar>& states() const { return states_; }
+  // Where a parameter's fp32 gradient lies when most gradients are of another type: those that
+  // aren't are packed. The same offset each time.
+  int64_t AddGrad(int param);
+  int64_t grad_elements() const { return grad_elements_; }  // of those, gaps included
+
   int64_t param_elements() const { return param_elements_; }  // of the flat buffer, gaps included
   int64_t state_elements() const { return state_elements_; }
   int FindParam(const std::string& name) const;  // -1 when absent
@@ -68,7 +73,8 @@ class ParamLayout {
   std::vector<Param> params_;
   std::vector<StateVar> states_;
   std::unordered_map<std::string, int> param_index_, state_index_;
-  int64_t param_elements_ = 0, state_elements_ = 0;
+  std::unordered_map<int, int64_t> grad_offset_;
+  int64_t param_elements_ = 0, state_elements_ = 0, grad_elements_ = 0;
 };
 
 // Fills `flat` (param_elements() floats) with initial values: each a pure function of the seed, the

@@ -32,12 +32,13 @@ class ParamBuffers {
   std::vector<float> Read(
       Storage storage) const;  // kParam, kState, kOptimizer, kGrad, kAccumulated
   void Read(Storage storage, std::vector<float>* values) const;  // into the memory that it has
+  // kParam: kParamCompute as well, rounded to nearest even.
   void Write(Storage storage, const std::vector<float>& values);
-  // After writing kParam: brings kParamCompute up to date. Rounds to nearest even.
-  void RefreshComputeCopy();
   int optimizer_slots() const { return slots_; }
 
  private:
+  void WriteComputeCopy(const std::vector<float>& values);
+
   Backend& backend_;
   std::shared_ptr<const ParamLayout> layout_;
   DType compute_;

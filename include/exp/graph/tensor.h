@@ -26,7 +26,7 @@ enum class Storage : uint8_t {
   kOutput,  // read by the host after a step
   kParam,   // fp32 master parameters: a view into one flat buffer
   kParamCompute,  // the same parameters in the compute type (only when that isn'"'"'t f32)
-  kGrad,          // fp32 gradients: same offsets as kParam
+  kGrad,          // fp32 gradients: same offsets as kParam when they all are, else packed
   kGradCompute,   // gradients that a backend produces in the compute type: same offsets as kParam
   kState,         // batch-norm running statistics, loss scale: a view into one flat fp32 buffer
   kOptimizer,     // optimizer state: `slot` times the parameters'"'"' total, same offsets within a

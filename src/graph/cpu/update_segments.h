@@ -37,9 +37,10 @@ inline const float* GradientOf(const KernelArgs& args, const Segment& segment, c
                                DType compute, float* scratch, bool use_accumulated,
                                size_t accumulated = 2) {
   if (use_accumulated) return args.In<float>(accumulated) + chunk.begin;
-  const bool narrow = segment.compute_grad;
-  return InValues(narrow ? compute : DType::kF32, args.in[narrow ? 1 : 0])
-      .Floats(chunk.begin, chunk.end - chunk.begin, scratch);
+  if (!segment.compute_grad) {
+    return args.In<float>(0) + segment.grad_offset + (chunk.begin - segment.offset);
+  }
+  return InValues(compute, args.in[1]).Floats(chunk.begin, chunk.end - chunk.begin, scratch);
 }
 
 }  // namespace xp::graph::cpu

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "catch.h"
+#include "exp/base/temporary_folder.h"
 #include "exp/graph/backend.h"
 #include "src/graph/cuda/conv_variants.h"
 #include "src/graph/cuda/cudnn_library.h"
@@ -336,6 +337,35 @@ TEST_CASE("our own stem is among the plans and found by its name") {
   CHECK(choices(other, "own:stem").empty());
   other = stem, other.k = 32;
   CHECK(choices(other, "own:stem").empty());
+}
+
+TEST_CASE("a compiled plan that is loaded gives the bits of the one that was made") {
+  if (TestDevice() == nullptr) return;
+  const TemporaryFolder folder("plans");
+  const CompiledPlans compiled(folder.path());
+  const ConvProblem p = Problem(ConvKind::kForward, DType::kBF16, 20, 32, 64, 3, 1, 1);
+  auto& [stream, handle, target] = *TestDevice();
+  Checked checked(p);
+  int loaded = 0;
+  for (const PlanCandidate& made : MakePlans(target, p, "", 4, stream).candidates) {
+    INFO(made.choice);
+    const std::string json = made.plan->Compiled();
+    if (json.empty()) continue;
+    compiled.Add(p.Key(), made.choice, json);
+    std::string why;
+    for (const ConvVariant& variant : VariantsOf(p)) {
+      if (made.choice.rfind(variant.name, 0) != 0) continue;
+      CHECK(ConvGraph::Load(target, variant.problem, json, &why));
+      CHECK_FALSE(ConvGraph::Load(target, variant.problem, json.substr(1), &why));
+    }
+    MadePlans again = MakePlans(target, p, made.choice, 4, stream, false, &compiled);
+    REQUIRE(again.candidates.size() == 1);
+    CHECK(again.candidates[0].plan->workspace_bytes() == made.plan->workspace_bytes());
+    CHECK(checked.Run(*again.candidates[0].plan) == checked.Run(*made.plan));
+    checked.Check(*again.candidates[0].plan);
+    ++loaded;
+  }
+  CHECK(loaded > 0);  // cuDNN compiles what adds bias and ReLU
 }
 
 }  // namespace xp::graph::cuda

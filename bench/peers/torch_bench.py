@@ -58,8 +58,6 @@ def measure(c):
     wait = torch.cuda.synchronize if cuda else lambda: None
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(c["deterministic"])
-    # Filling every new tensor with NaN is a help in finding mistakes, no part of being deterministic; it costs a CPU a third.
-    torch.utils.deterministic.fill_uninitialized_memory = False
     torch.utils.deterministic.fill_uninitialized_memory = False  # for finding faults; it only costs time
     torch.backends.cudnn.benchmark = not c["deterministic"]
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = c["precision"] != "fp32"

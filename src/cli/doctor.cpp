@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "exp/base/error.h"
@@ -29,7 +30,8 @@ namespace xp::cli {
 namespace {
 
 struct Options {
-  std::string store, data, root, device = "auto", library, colour = "auto";
+  std::string store, data, root, device = "auto", colour = "auto";
+  std::optional<std::string> library;
   std::vector<std::string> child;
   bool deep = false, as_json = false, memo = false, look = false, no_store = false;
 };
@@ -76,7 +78,7 @@ int Print(const doctor::Findings& findings, const Options& options, doctor::Leve
 int RunLibrary(const Options& options) {
   doctor::Report report;
   std::unique_ptr<doctor::System> system = doctor::MakeHostSystem(options.root);
-  report.findings = doctor::CheckLibrary(*system, options.library);
+  report.findings = doctor::CheckLibrary(*system, *options.library);
   int code = Print(report.findings, options, &report.worst);
   if (options.as_json) fmt::print("{}\n", doctor::ReportJson(report, ""));
   return code;
@@ -87,7 +89,7 @@ int Run(const Options& options) {
     doctor::RunChild(options.child[0], options.child[1]);
     return 0;
   }
-  if (!options.library.empty()) return RunLibrary(options);
+  if (options.library) return RunLibrary(options);
   if (!options.root.empty() && !fs::is_directory(options.root)) {
     throw UsageError({.what = "there is no such folder",
                       .where = "--root " + options.root,

@@ -226,9 +226,8 @@ Findings CheckLibrary(const System& system, const std::string& path) {
   }
   Lacking lacking = Compare(system, *elf, path);
   f.needed = Listed(Newest(elf->versions));
-  f.found = fmt::format("{} needs {}; this system has {}", path,
-                        f.needed.empty() ? "nothing in particular" : f.needed,
-                        lacking.best.empty() ? "neither glibc nor libstdc++" : lacking.best);
+  f.found = path + " needs " + (f.needed.empty() ? "no version in particular" : f.needed);
+  if (!lacking.best.empty()) f.found += "; this system has " + lacking.best;
   Judge(lacking, f);
   return {f};
 }

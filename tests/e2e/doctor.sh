@@ -76,6 +76,12 @@ if command -v cc >/dev/null; then
   has "$(cat out)" "is for AArch64"
 fi
 
+code 1 "$exp" doctor --library ''
+has "$(cat out)" "there is no such file"
+libc=$(ldd "$(command -v bash)" | awk '/libc\.so\.6 =>/{print $3}')
+code 0 "$exp" doctor --library "$libc"
+hasnt "$(cat out)" "neither glibc"
+
 out=$("$exp" doctor --memo)
 has "$out" "| part | version |"; has "$out" "| glibc | 2."
 

@@ -147,6 +147,7 @@ class Plan : public ConvPlan {
   }
 
   std::string Compiled() const override {
+    if (!graph_) return "";
     const auto& notes = plan_->getAllBehaviorNotes();
     if (std::find(notes.begin(), notes.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) ==
         notes.end()) {

@@ -27,7 +27,7 @@ class ConvPlan {
   // Enqueues; throws JobError when cuDNN refuses.
   virtual void Run(const ConvBuffers& buffers, void* workspace) = 0;
   // In cuDNN's JSON, for ConvGraph::Load, if its kernels were compiled when it was made; else
-  // empty: cuDNN makes the others as fast as it would load them.
+  // empty: cuDNN makes the others as fast as it would load them, and a loaded one needs no keeping.
   virtual std::string Compiled() const { return ""; }
 };
 

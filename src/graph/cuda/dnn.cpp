@@ -134,9 +134,7 @@ std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
 std::shared_ptr<ConvPlan> Dnn::Use(const ConvProblem& problem, const std::string& choice,
                                    std::shared_ptr<ConvPlan> plan) {
   const std::string key = problem.Key();
-  if (compiled_.Find(key, choice).empty()) {
-    if (std::string json = plan->Compiled(); !json.empty()) compiled_.Add(key, choice, json);
-  }
+  if (std::string json = plan->Compiled(); !json.empty()) compiled_.Add(key, choice, json);
   in_use_[key] = {problem, choice, plan};
   return plan;
 }

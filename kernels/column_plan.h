@@ -16,7 +16,7 @@ inline constexpr int kColumnThreads = 512;
 struct ColumnPlan {
   int64_t rows = 0;
   int channels = 0;
-  int vector = 1;     // channels a thread: 8, or 1 where eight doesn't divide the channels
+  int vector = 1;     // channels a thread: 8 (or 4), or 1 where eight doesn't divide the channels
   int lanes = 1;      // threads side by side in a row of a tile
   int row_lanes = 1;  // rows a block reads at once
   int unroll = 1;     // times which: the rows of a span
@@ -30,13 +30,16 @@ struct ColumnPlan {
   }
 };
 
-// `unroll`: rows a thread keeps in flight. `multiprocessors` of the device.
-inline ColumnPlan PlanColumns(int64_t rows, int channels, int unroll, int multiprocessors) {
+// `unroll`: rows a thread keeps in flight. `multiprocessors` of the device. `most_channels`:
+// those of a thread where eight divides the channels.
+inline ColumnPlan PlanColumns(int64_t rows, int channels, int unroll, int multiprocessors,
+                              int most_channels = 8) {
   ColumnPlan plan{.rows = rows, .channels = channels, .unroll = unroll};
-  plan.vector = channels % 8 == 0 ? 8 : 1;
+  plan.vector = channels % 8 == 0 ? most_channels : 1;
   const int columns = channels / plan.vector;
-  // Eight lanes of eight channels are a 128-byte line of bf16; fewer where that divides evenly.
-  const int most = plan.vector == 8 ? 8 : 32;
+  // Eight lanes of eight channels are a 128-byte line of bf16 (of four: one of fp32); fewer where
+  // that divides evenly.
+  const int most = plan.vector > 1 ? 8 : 32;
   plan.lanes = std::min(columns, most);
   for (int lanes = most; lanes > most / 2; --lanes) {
     if (columns % lanes == 0) {

@@ -23,9 +23,15 @@ inline dim3 ColumnGrid(const ColumnPlan& plan) {
   return dim3(static_cast<unsigned>(plan.tiles), static_cast<unsigned>(plan.parts));
 }
 
-// Floats of shared memory that AddRowLanes and AddParts need for kSums sums a channel.
+// Channels that a thread adds up in AddParts.
+template <int V>
+inline constexpr int kPartChannels = V == 1 ? 1 : 4;
+
+// Floats of shared memory for kSums sums a channel: what AddParts needs, and AddRowLanes too.
 template <int V, int kSums>
-inline constexpr int kColumnScratch = kSums* kColumnThreads*(V == 8 ? 8 : 1);
+inline constexpr int kPartScratch = kSums* kColumnThreads* kPartChannels<V>;
+template <int V, int kSums>
+inline constexpr int kColumnScratch = kSums* kColumnThreads* V;
 
 // First channel of this thread.
 template <int V>
@@ -124,7 +130,7 @@ struct alignas(W * 4) FloatPack {
 template <int V, int kSums, typename Merge, typename Body>
 __device__ inline void AddParts(const float* partial, const Columns& m, float* scratch,
                                 const Merge& merge, const Body& body) {
-  constexpr int W = V == 8 ? 4 : 1;  // channels a thread adds up
+  constexpr int W = kPartChannels<V>;
   const int width = static_cast<int>(blockDim.x) * V, packs = width / W;
   const int threads = static_cast<int>(blockDim.x * blockDim.y);
   const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);

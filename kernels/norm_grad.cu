@@ -20,7 +20,7 @@ template <typename T, int V, bool kFixed>
 __global__ void __launch_bounds__(kColumnThreads, 2)
     Sums(const __grid_constant__ NormGradArgs p, const __grid_constant__ Columns m, float* partial,
          unsigned* counters, float* coefficients) {
-  constexpr int kRows = kNormGradUnroll<T, V>;
+  constexpr int kRows = kNormGradUnroll<V>;
   __shared__ float scratch[kColumnScratch<V, 2>];
   const auto* dy = static_cast<const T*>(p.dy);
   const auto* x = static_cast<const T*>(p.x == nullptr ? p.dy : p.x);
@@ -125,11 +125,7 @@ __global__ void __launch_bounds__(kApplyThreads)
 }  // namespace
 
 ColumnPlan PlanNormGrad(int64_t rows, int channels, ElementType type, int multiprocessors) {
-  int unroll = 0;
-  DispatchVector(type, channels, [&](auto zero, auto vector) {
-    unroll = kNormGradUnroll<decltype(zero), decltype(vector)::value>;
-  });
-  return PlanColumns(rows, channels, unroll, multiprocessors);
+  return PlanNormGradColumns(rows, channels, type, multiprocessors);
 }
 
 size_t NormGradScratch(const ColumnPlan& plan) {
@@ -141,7 +137,7 @@ void BatchNormGrad(const NormGradArgs& args, const ColumnPlan& plan, void* scrat
   if (plan.rows == 0) return;
   auto* partial = static_cast<float*>(scratch);
   float* coefficients = partial + plan.PartialBytes(2) / sizeof(float);
-  DispatchVector(type, plan.channels, [&](auto zero, auto vector) {
+  DispatchSixteenBytes(type, plan.channels, [&](auto zero, auto vector) {
     using T = decltype(zero);
     Sums<T, decltype(vector)::value, false><<<ColumnGrid(plan), ColumnBlock(plan), 0, stream>>>(
         args, AsColumns(plan), partial, counters, coefficients);
@@ -162,7 +158,7 @@ void BatchNormGrad(const NormGradArgs& args, const ColumnPlan& plan, void* scrat
 void AffineGrad(const NormGradArgs& args, const ColumnPlan& plan, void* scratch, unsigned* counters,
                 ElementType type, cudaStream_t stream) {
   if (plan.rows == 0) return;
-  DispatchVector(type, plan.channels, [&](auto zero, auto vector) {
+  DispatchSixteenBytes(type, plan.channels, [&](auto zero, auto vector) {
     using T = decltype(zero);
     constexpr int V = decltype(vector)::value;
     if (args.dscale != nullptr || args.dbias != nullptr) {

@@ -8,10 +8,19 @@
 namespace xp::kernels {
 
 // Rows that a thread keeps in flight in pass 1.
-template <typename T, int V>
-inline constexpr int kNormGradUnroll = V == 1           ? 4
-                                       : sizeof(T) == 2 ? 2
-                                                        : 1;
+template <int V>
+inline constexpr int kNormGradUnroll = V == 1 ? 4 : 2;
+
+// Of both files' first pass, which add up in the same order.
+inline ColumnPlan PlanNormGradColumns(int64_t rows, int channels, ElementType type,
+                                      int multiprocessors) {
+  ColumnPlan plan;
+  DispatchSixteenBytes(type, channels, [&](auto, auto vector) {
+    constexpr int V = decltype(vector)::value;
+    plan = PlanColumns(rows, channels, kNormGradUnroll<V>, multiprocessors, V);
+  });
+  return plan;
+}
 
 // g[] = dy where the mask says so. `at`: the flat index of the first of the V elements.
 template <int V>

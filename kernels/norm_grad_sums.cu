@@ -10,18 +10,21 @@
 namespace xp::kernels {
 namespace {
 
-// Shared floats: AddRowLanes for one sum at a time, AddParts (half as many a sum where V is 8).
+// Shared floats: AddRowLanes for one sum at a time, AddParts for all.
 template <int V, int kSums>
-inline constexpr int kScratch = V == 8 ? (kSums > 2 ? kColumnScratch<V, kSums> / 2
-                                                    : kColumnScratch<V, 1>)
-                                       : kColumnScratch<V, kSums>;
+inline constexpr int kScratch =
+    kPartScratch<V, kSums> > kColumnScratch<V, 1> ? kPartScratch<V, kSums> : kColumnScratch<V, 1>;
 
-// kThird: dy[2] is there. One block a multiprocessor: with 64 registers a thread it would spill.
+// Two a multiprocessor where 64 registers a thread do.
+template <int V, int kBranches, bool kThird>
+inline constexpr int kBlocks = V <= 4 ? (kBranches > 1 ? 1 : 2) : (kBranches > 0 || kThird ? 1 : 2);
+
+// kThird: dy[2] is there.
 template <typename T, int V, int kBranches, bool kThird>
-__global__ void __launch_bounds__(kColumnThreads, kBranches > 0 || kThird ? 1 : 2)
+__global__ void __launch_bounds__(kColumnThreads, kBlocks<V, kBranches, kThird>)
     JoinedSums(const __grid_constant__ NormGradSumsArgs p, const __grid_constant__ Columns m,
                float* partial, unsigned* counters) {
-  constexpr int kRows = kNormGradUnroll<T, V>, kSums = 1 + kBranches;
+  constexpr int kRows = kNormGradUnroll<V>, kSums = 1 + kBranches;
   __shared__ float scratch[kScratch<V, kSums>];
   const auto* dy0 = static_cast<const T*>(p.dy[0]);
   const auto* dy1 = static_cast<const T*>(p.dy[1]);
@@ -142,11 +145,7 @@ void Launch(const NormGradSumsArgs& args, const ColumnPlan& plan, float* partial
 }  // namespace
 
 ColumnPlan PlanNormGradSums(int64_t rows, int channels, ElementType type, int multiprocessors) {
-  int unroll = 0;
-  DispatchVector(type, channels, [&](auto zero, auto vector) {
-    unroll = kNormGradUnroll<decltype(zero), decltype(vector)::value>;
-  });
-  return PlanColumns(rows, channels, unroll, multiprocessors);
+  return PlanNormGradColumns(rows, channels, type, multiprocessors);
 }
 
 size_t NormGradSumsScratch(const ColumnPlan& plan, int branches) {
@@ -157,7 +156,7 @@ void NormGradSums(const NormGradSumsArgs& args, const ColumnPlan& plan, void* sc
                   unsigned* counters, ElementType type, cudaStream_t stream) {
   if (plan.rows == 0) return;
   auto* partial = static_cast<float*>(scratch);
-  DispatchVector(type, plan.channels, [&](auto zero, auto vector) {
+  DispatchSixteenBytes(type, plan.channels, [&](auto zero, auto vector) {
     using T = decltype(zero);
     constexpr int V = decltype(vector)::value;
     if (args.branches == 2) {

@@ -96,17 +96,24 @@ __device__ inline void ReadOctet(const T* p, float (&v)[8]) {
   Unpack(LoadOctet(p), v);
 }
 
-// V = 8: an octet; V = 1: a single element, for channel counts that eight doesn't divide.
+// V = 8: an octet; V = 4: 16 bytes of fp32; V = 1: a single element, for channel counts that
+// eight doesn't divide.
 template <int V, typename T>
-using Raw = std::conditional_t<V == 8, Octet<T>, T>;
+using Raw = std::conditional_t<V == 8, Octet<T>, std::conditional_t<V == 4, float4, T>>;
 
 template <int V, typename T>
 __device__ inline Raw<V, T> LoadRaw(const T* p) {
   if constexpr (V == 8) {
     return LoadOctet(p);
+  } else if constexpr (V == 4) {
+    static_assert(std::is_same_v<T, float>);
+    return *reinterpret_cast<const float4*>(p);
   } else {
     return *p;
   }
+}
+__device__ inline void Unpack(const float4& x, float (&v)[4]) {
+  v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
 }
 __device__ inline void Unpack(float x, float (&v)[1]) { v[0] = x; }
 __device__ inline void Unpack(__nv_bfloat16 x, float (&v)[1]) { v[0] = ToFloat(x); }
@@ -120,6 +127,8 @@ template <int V, typename T>
 __device__ inline void WriteVector(T* p, const float (&v)[V]) {
   if constexpr (V == 8) {
     StoreOctet(p, v);
+  } else if constexpr (V == 4) {
+    *reinterpret_cast<float4*>(p) = make_float4(v[0], v[1], v[2], v[3]);
   } else {
     *p = FromFloat<T>(v[0]);
   }
@@ -131,6 +140,19 @@ void DispatchVector(ElementType type, int64_t channels, Body&& body) {
   Dispatch(type, [&](auto zero) {
     if (channels % 8 == 0) {
       body(zero, std::integral_constant<int, 8>{});
+    } else {
+      body(zero, std::integral_constant<int, 1>{});
+    }
+  });
+}
+
+// As DispatchVector, but with 16 bytes of fp32 (V = 4) instead of 32: a thread that keeps sums of
+// each of its channels has half the registers' worth, and each access of a warp is of whole lines.
+template <typename Body>
+void DispatchSixteenBytes(ElementType type, int64_t channels, Body&& body) {
+  Dispatch(type, [&](auto zero) {
+    if (channels % 8 == 0) {
+      body(zero, std::integral_constant<int, kVector<decltype(zero)>>{});
     } else {
       body(zero, std::integral_constant<int, 1>{});
     }

@@ -3,6 +3,7 @@
 // Warp w has output rows 2 (w / 2) and the next of each unit and channels 32 (w % 2) to + 31, whose
 // weights stay in its registers. In a warp's four products side by side, column n of product j
 // stands for channel 8 (n / 2) + 2 j + n % 2: so a lane has eight neighbouring channels.
+#include "kernels/stem_conv_kernels.h"
 #include "kernels/stem_conv_units.cuh"
 
 namespace xp::kernels {
@@ -186,6 +187,11 @@ bool StemConvRuns() {
 
 void StemConv(const void* x, const void* w, const float* bias, void* y, const StemShape& shape,
               bool relu, int multiprocessors, ElementType type, cudaStream_t stream) {
+  if (type == ElementType::kF32) {
+    StemConvTf32(static_cast<const float*>(x), static_cast<const float*>(w), bias,
+                 static_cast<float*>(y), shape, relu, multiprocessors, stream);
+    return;
+  }
   const Units units = UnitsOf(shape, multiprocessors);
   if (units.count == 0) return;
   DispatchImage(x, shape, type, [&](auto zero, auto chunks) {

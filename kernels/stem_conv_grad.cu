@@ -1,32 +1,18 @@
 // dw[7 x 24, channel] = sum over pixels of windows^T [7 x 24, pixel] dy[pixel, channel]
 //
-// Warp w has channels 16 w to + 15 and all 7 x 24 elements of the windows, in tiles of 16: the
-// first 16 of each weight row r (rows g and g + 8 of a tile are elements 2 g and 2 g + 1), and the
-// last 8 of rows 2 j and 2 j + 1 together (of row 7, which doesn't exist, too). Pixels are summed
-// over in the order 0, 4, 1, 5, 2, 6, 3, 7, 8, 12, ..: a lane's words are then those of pixels t, t
-// + 4, t + 8 and t + 12, and a warp's lie side by side, in different banks; those of the next image
-// row follow half the banks further (kRowWords).
-#include "kernels/stem_conv_units.cuh"
+// Rows g and g + 8 of a tile (stem_conv_grad_sums.cuh) are elements 2 g and 2 g + 1. Pixels are
+// summed over in the order 0, 4, 1, 5, 2, 6, 3, 7, 8, 12, ..: a lane's words are then those of
+// pixels t, t + 4, t + 8 and t + 12, and a warp's lie side by side, in different banks; those of the
+// next image row follow half the banks further (kRowWords).
+#include "kernels/stem_conv_grad_sums.cuh"
+#include "kernels/stem_conv_kernels.h"
 
 namespace xp::kernels {
 namespace {
 
-// A block of the gradient leaves a sum for each of these tiles of 16 x 8, lane by lane.
-constexpr int kRowTiles = 7, kPairTiles = 4, kTiles = 2 * (kRowTiles + kPairTiles);
-constexpr int kPartQuads = kWarps * kTiles * 32;  // quads of fp32 that a block leaves
-
-template <typename T>
-struct StemGradArgs {
-  const T *x, *dy;
-  float4* partial;  // [blocks, kPartQuads]
-  StemShape shape;
-  Units units;
-};
-
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
 constexpr int kGradStages = 3;
-constexpr int kUnitPixels = kUnitRows * kUnitColumns;
 
 template <typename T>
 struct GradStage {
@@ -136,13 +122,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
                    pairs);
     stage = (stage + 1) % kGradStages;
   }
-  float4* to =
-      p.partial + static_cast<int64_t>(blockIdx.x) * kPartQuads + warp * kTiles * 32 + lane;
-#pragma unroll
-  for (int v = 0; v < kTiles; ++v) {
-    const float(&c)[4] = v < 2 * kRowTiles ? rows[v / 2][v % 2] : pairs[v / 2 - kRowTiles][v % 2];
-    to[v * 32] = make_float4(c[0], c[1], c[2], c[3]);
-  }
+  WriteSums(rows, pairs, p.partial);
 }
 
 #else
@@ -151,41 +131,6 @@ template <typename T, bool kChunks>
 __global__ void StemConvGradKernel(const __grid_constant__ StemGradArgs<T>) {}
 
 #endif
-
-// Adds the blocks' sums up, in their order: 16 threads a quad take every 16th, then one adds those.
-constexpr int kSumThreads = 256, kSumLanes = 16, kSumGroups = kSumThreads / kSumLanes;
-static_assert(kPartQuads % kSumLanes == 0);
-
-template <typename T>
-__global__ void __launch_bounds__(kSumThreads)
-    StemConvGradSumKernel(const float4* partial, int parts, T* dw) {
-  __shared__ float4 sums[kSumGroups][kSumLanes];
-  const int lane = static_cast<int>(threadIdx.x) % kSumLanes;
-  const int group = static_cast<int>(threadIdx.x) / kSumLanes;
-  const int quad = static_cast<int>(blockIdx.x) * kSumLanes + lane;
-  float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll 8
-  for (int part = group; part < parts; part += kSumGroups) {
-    const float4 v = partial[static_cast<int64_t>(part) * kPartQuads + quad];
-    sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
-  }
-  sums[group][lane] = sum;
-  __syncthreads();
-  if (threadIdx.x >= kSumLanes * 4) return;
-  const int at = static_cast<int>(threadIdx.x) / 4, c = static_cast<int>(threadIdx.x) % 4;
-  float all = 0;
-#pragma unroll
-  for (int k = 0; k < kSumGroups; ++k) all += reinterpret_cast<const float*>(&sums[k][at])[c];
-  // Which weight this is.
-  const int index = static_cast<int>(blockIdx.x) * kSumLanes + at;
-  const int g = index % 32 / 4, t = index % 4, v = index / 32 % kTiles;
-  const int channel = index / (32 * kTiles) * 16 + v % 2 * 8 + t * 2 + c % 2;
-  const bool pair = v >= 2 * kRowTiles;
-  const int r = pair ? (v / 2 - kRowTiles) * 2 + g / 4 : v / 2;
-  const int element = (pair ? 16 + g % 4 * 2 : g * 2) + c / 2;
-  if (r >= 7 || element < 1 || element > kWeightRow) return;
-  dw[channel * kWeights + r * kWeightRow + element - 1] = FromFloat<T>(all);
-}
 
 }  // namespace
 
@@ -197,6 +142,11 @@ void StemConvGrad(const void* x, const void* dy, void* dw, const StemShape& shap
                   int multiprocessors, void* scratch, ElementType type, cudaStream_t stream) {
   const Units units = UnitsOf(shape, multiprocessors);
   auto* partial = static_cast<float4*>(scratch);
+  if (type == ElementType::kF32) {
+    StemConvGradTf32(static_cast<const float*>(x), static_cast<const float*>(dy),
+                     static_cast<float*>(dw), shape, multiprocessors, partial, stream);
+    return;
+  }
   DispatchImage(x, shape, type, [&](auto zero, auto chunks) {
     using T = decltype(zero);
     if (units.count > 0) {
@@ -204,8 +154,7 @@ void StemConvGrad(const void* x, const void* dy, void* dw, const StemShape& shap
                                  shape, units};
       StemConvGradKernel<T, decltype(chunks)::value><<<units.blocks, kThreads, 0, stream>>>(args);
     }
-    StemConvGradSumKernel<T><<<kPartQuads / kSumLanes, kSumThreads, 0, stream>>>(
-        partial, static_cast<int>(units.blocks), static_cast<T*>(dw));
+    AddBlocks(partial, units, static_cast<T*>(dw), stream);
   });
 }
 

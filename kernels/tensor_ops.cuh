@@ -82,6 +82,22 @@ __device__ inline void MultiplyAddHalf(float (&c)[4], unsigned a0, unsigned a1, 
       : "r"(a0), "r"(a1), "r"(b0));
 }
 
+// v with the 10 bits of mantissa that a product in tf32 looks at, rounded to the nearest.
+__device__ inline float ToTf32(float v) {
+  unsigned bits;
+  asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(bits) : "f"(v));
+  return __uint_as_float(bits);
+}
+// c [16 x 8] += a [16 x 8] b [8 x 8] in tf32. a: element l % 4 of rows l / 4 and l / 4 + 8, then
+// element l % 4 + 4 of both; b: elements l % 4 and l % 4 + 4 of column l / 4.
+__device__ inline void MultiplyAdd(float (&c)[4], const float (&a)[4], const float (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+      "{%8,%9}, {%0,%1,%2,%3};\n"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])),
+        "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
+}
+
 #endif
 
 }  // namespace xp::kernels

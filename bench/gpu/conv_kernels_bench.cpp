@@ -11,20 +11,20 @@ namespace xp::bench {
 
 using namespace kernels;  // what is measured
 
-void Stem(Bench& b, const char* model, int n, int h, int w) {
+void Stem(Bench& b, const char* model, int n, int h, int w, ElementType type) {
   if (!StemConvRuns()) return;
   const StemShape s{n, h, w, (h - 1) / 2 + 1, (w - 1) / 2 + 1};
-  const size_t image = size_t{3} * n * h * w * kElement,
-               map = size_t{64} * n * s.p * s.q * kElement;
+  const size_t element = type == ElementType::kF32 ? 4 : 2;
+  const size_t image = size_t{3} * n * h * w * element, map = size_t{64} * n * s.p * s.q * element;
   auto run = [&](const char* name, bool grad) {
     b.Run(std::string(name) + model, static_cast<double>(image + map),
           [&, grad]() -> Bench::Launch {
-            void *x = b.pool.Take(image), *f = b.pool.Take(64 * 147 * kElement),
+            void *x = b.pool.Take(image), *f = b.pool.Take(64 * 147 * element),
                  *y = b.pool.Take(map);
             void* scratch = b.pool.Take(StemConvGradScratch(s, b.multiprocessors));
             return [=, &b] {
               if (grad) StemConvGrad(x, y, f, s, b.multiprocessors, scratch, kType, b.stream);
-              if (!grad) StemConv(x, f, nullptr, y, s, false, b.multiprocessors, kType, b.stream);
+              if (!grad) StemConv(x, f, nullptr, y, s, false, b.multiprocessors, type, b.stream);
             };
           });
   };

@@ -76,7 +76,7 @@ void Pooling(Bench& b, const char* model, const kernels::MapShape& in,
 void Upsampling(Bench& b);
 void Images(Bench& b);
 void Classification(Bench& b);
-void Stem(Bench& b, const char* model, int n, int h, int w);
+void Stem(Bench& b, const char* model, int n, int h, int w, kernels::ElementType type);
 void GroupedConvs(Bench& b);
 void Updates(Bench& b);
 

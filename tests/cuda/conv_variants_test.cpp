@@ -298,13 +298,14 @@ TEST_CASE("our own stem gives the reference's result, and the same bits each tim
   // blocks, one pixel.
   for (const Size& s : {Size{1, 1, 1}, Size{1, 7, 2}, Size{2, 21, 23}, Size{1, 9, 1344},
                         Size{3, 64, 96}, Size{5, 130, 200}, Size{16, 61, 111}}) {
-    for (DType type : {DType::kBF16, DType::kF16}) {
+    for (DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
       for (ConvKind kind : {ConvKind::kForward, ConvKind::kWeightGrad}) {
         for (bool epilogue : {false, true}) {
           ConvProblem p = Problem(kind, type, 8, 3, 64, 7, 2, 3);
           p.n = s.n, p.h = s.h, p.w = s.w;
           p.p = (s.h - 1) / 2 + 1, p.q = (s.w - 1) / 2 + 1;
           p.bias = p.relu = epilogue;
+          p.tf32 = type == DType::kF32;
           if (epilogue && kind != ConvKind::kForward) continue;
           INFO(p.Key());
           auto own = OwnConvs(p, TestDevice()->stream);

@@ -53,7 +53,7 @@ class StemConv : public ConvPlan {
 std::unique_ptr<ConvPlan> MakeStemConv(const ConvProblem& problem, const OwnConvTarget& target) {
   const bool fits = IsStem(problem) && problem.k == kernels::kStemChannels &&
                     problem.kind != ConvKind::kDataGrad &&
-                    (problem.type == DType::kBF16 || problem.type == DType::kF16) &&
+                    (problem.type != DType::kF32 || problem.tf32) &&
                     problem.n * problem.h * problem.w < std::numeric_limits<int>::max() / 3;
   if (!fits || !kernels::StemConvRuns()) return nullptr;
   return std::make_unique<StemConv>(problem, target);

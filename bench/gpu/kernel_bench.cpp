@@ -115,7 +115,7 @@ void RunAll(Bench& b) {
   Pooling(b, "r50 256x112x112x64", {256, 112, 112, 64}, {256, 56, 56, 64});
   Pooling(b, "frcnn 16x400x672x64", {16, 400, 672, 64}, {16, 200, 336, 64});
   Stem(b, "r50 256x224x224", 256, 224, 224, kType);
-  Stem(b, "r50 tf32 256x224x224", 256, 224, 224, ElementType::kF32);
+  Stem(b, "r50 tf32 256x224x224", 256, 224, 224, kernels::ElementType::kF32);
   Stem(b, "frcnn 16x800x1344", 16, 800, 1344, kType);
   Upsampling(b);
   GroupedConvs(b);

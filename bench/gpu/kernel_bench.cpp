@@ -114,9 +114,9 @@ void RunAll(Bench& b) {
   for (const Shape& s : {kShapes[2], kShapes[3], kShapes[8], kShapes[9]}) Maps(b, s);
   Pooling(b, "r50 256x112x112x64", {256, 112, 112, 64}, {256, 56, 56, 64});
   Pooling(b, "frcnn 16x400x672x64", {16, 400, 672, 64}, {16, 200, 336, 64});
-  Stem(b, "r50 256x224x224", 256, 224, 224, kType);
-  Stem(b, "r50 tf32 256x224x224", 256, 224, 224, kernels::ElementType::kF32);
-  Stem(b, "frcnn 16x800x1344", 16, 800, 1344, kType);
+  Stem(b, "r50 256x224x224", 256, 224, 224, xp::bench::kType);
+  Stem(b, "r50 tf32 256x224x224", 256, 224, 224, xp::kernels::ElementType::kF32);
+  Stem(b, "frcnn 16x800x1344", 16, 800, 1344, xp::bench::kType);
   Upsampling(b);
   GroupedConvs(b);
   Images(b);

@@ -3,8 +3,6 @@
 // (mmdetection#6572, detectron2#3381, open_clip#413). Trains a small detector on drawn shapes.
 #include <fmt/format.h>
 
-#include <atomic>
-
 #include "catch.h"
 #include "exp/base/error.h"
 #include "exp/base/file.h"
@@ -30,17 +28,15 @@ class Work : public SmallDetector {
 };
 
 // What a run tells: each epoch's hashes, each step's rate and loss, the checkpoints.
-struct Diary : Observer {
+struct Diary : StoppingObserver {
   std::vector<std::string> epochs;
   std::vector<std::string> steps;
   std::vector<std::string> checkpoints, warnings;
   EndState end = EndState::kFailed;
-  int64_t stop_at = -1;
-  std::atomic<bool> stop{false};
 
   void OnStep(const StepEvent& e) override {
     steps.push_back(fmt::format("{} {} {:a} {:a}", e.step, e.epoch, e.lr, e.total));
-    if (e.step == stop_at) stop = true;
+    StoppingObserver::OnStep(e);
   }
   void OnEpoch(const EpochEvent& e) override {
     epochs.push_back(fmt::format("{} {} {} {:a}", e.epoch, e.weights_hash.Hex(),
@@ -53,19 +49,11 @@ struct Diary : Observer {
   void OnEnd(const EndEvent& e) override { end = e.state; }
 };
 
-void RunTraining(const config::Node& config, const std::filesystem::path& work_dir,
-                 const std::filesystem::path& resume, Diary* diary) {
-  TrainOptions options = SmallDetector::Options(work_dir);
-  options.resume_checkpoint = resume;
-  options.stop = &diary->stop;
-  Train(config, options, *diary);
-}
-
 // Stops after each of the steps and resumes from the folder: the steps and epochs told must add up
 // to the whole run's.
 void CheckStops(const Work& work, const config::Node& config, std::vector<int64_t> stops) {
   Diary whole;
-  RunTraining(config, work.folder / "whole", {}, &whole);
+  SmallDetector::Run(config, work.folder / "whole", {}, &whole);
   REQUIRE(whole.end == EndState::kFinished);
   REQUIRE(whole.epochs.size() == 3);
   REQUIRE_THAT(whole.epochs.back(), ContainsSubstring("bbox_mAP="));
@@ -76,9 +64,9 @@ void CheckStops(const Work& work, const config::Node& config, std::vector<int64_
     const std::filesystem::path dir = work.folder / fmt::format("stop{}", stop);
     Diary first, second;
     first.stop_at = stop;
-    RunTraining(config, dir, {}, &first);
+    SmallDetector::Run(config, dir, {}, &first);
     REQUIRE(first.end == EndState::kInterrupted);
-    RunTraining(config, dir, dir, &second);
+    SmallDetector::Run(config, dir, dir, &second);
     CHECK(second.end == EndState::kFinished);
     std::vector<std::string> steps = first.steps, epochs = first.epochs;
     steps.insert(steps.end(), second.steps.begin(), second.steps.end());
@@ -110,27 +98,28 @@ TEST_CASE("a damaged checkpoint is passed over with a warning") {
   config::Node config = work.Config({});
   Diary whole, resumed;
   const std::filesystem::path dir = work.folder / "run";
-  RunTraining(config, dir, {}, &whole);
+  SmallDetector::Run(config, dir, {}, &whole);
   REQUIRE(whole.checkpoints.size() == 3);
   std::string content = ReadFile(whole.checkpoints[2]);
   content[content.size() / 2] ^= 1;
   WriteFileAtomic(whole.checkpoints[2], content);
-  RunTraining(config, dir, dir, &resumed);
+  SmallDetector::Run(config, dir, dir, &resumed);
   REQUIRE(resumed.warnings.size() == 1);
   CHECK_THAT(resumed.warnings[0],
              ContainsSubstring("checkpoint.damaged") && ContainsSubstring("epoch_3.safetensors"));
   REQUIRE(resumed.epochs.size() == 1);
   CHECK(resumed.epochs[0] == whole.epochs[2]);
   Diary none;
-  CHECK_THROWS_WITH(RunTraining(config, dir, work.folder / "shapes", &none),
+  CHECK_THROWS_WITH(SmallDetector::Run(config, dir, work.folder / "shapes", &none),
                     ContainsSubstring("has no checkpoint"));
 }
 
 TEST_CASE("averages start at the first weights and follow them") {
   Work work;
   Diary diary;
-  RunTraining(work.Config({"+ema.momentum=0.25", "runner.max_epochs=1", "lr_config.step=[1]"}),
-              work.folder / "run", {}, &diary);
+  SmallDetector::Run(
+      work.Config({"+ema.momentum=0.25", "runner.max_epochs=1", "lr_config.step=[1]"}),
+      work.folder / "run", {}, &diary);
   Checkpoint checkpoint = LoadCheckpoint(work.folder / "run" / "epoch_1.safetensors");
   const std::string name = "backbone.body.conv1.weight";
   std::vector<float> weights = checkpoint.file->ReadFloats(name),
@@ -147,7 +136,7 @@ TEST_CASE("averages start at the first weights and follow them") {
 TEST_CASE("checkpoints beyond the policy are removed") {
   Work work;
   Diary diary;
-  RunTraining(
+  SmallDetector::Run(
       work.Config({"checkpoint_config.max_keep_ckpts=1", "+checkpoint_config.keep_every=2"}),
       work.folder / "run", {}, &diary);
   CHECK(diary.checkpoints.size() == 3);

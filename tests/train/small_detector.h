@@ -12,6 +12,16 @@
 #include "exp/train/trainer.h"
 #include "temp_folder.h"
 
+// Can stop the run that it observes, as a signal would: behind a step, or whenever it says so.
+struct StoppingObserver : xp::train::Observer {
+  int64_t stop_at = -1;
+  std::atomic<bool> stop{false};
+
+  void OnStep(const xp::train::StepEvent& e) override {
+    if (e.step == stop_at) stop = true;
+  }
+};
+
 class SmallDetector {
  public:
   // What every config of this test has, besides what makes the model small.
@@ -42,6 +52,16 @@ class SmallDetector {
     options.seed = 11;
     options.work_dir = work_dir;
     return options;
+  }
+
+  // Trains until its end, or until the observer stops it.
+  static void Run(const xp::config::Node& config, const std::filesystem::path& work_dir,
+                  const std::filesystem::path& resume, StoppingObserver* observer) {
+    xp::train::TrainOptions options = Options(work_dir);
+    options.resume_checkpoint = resume;
+    options.stop = &observer->stop;
+    options.record_metadata = {{"exp.run", "abc"}};
+    xp::train::Train(config, options, *observer);
   }
 
   TempFolder folder;

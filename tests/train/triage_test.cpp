@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "catch.h"
@@ -30,21 +29,19 @@ class Work : public SmallDetector {
                        "runner.max_epochs=2", "lr_config.policy=fixed", "~lr_config.warmup"}) {}
 };
 
-struct Diary : Observer {
+struct Diary : StoppingObserver {
   std::vector<int64_t> steps;
   std::vector<double> rates;
   std::vector<std::string> codes, epochs;
   std::string report, rolled_back;
   bool ended = false;
-  int64_t stop_at = -1;
   size_t stop_epochs = 0;
   int stop_events = -1;
-  std::atomic<bool> stop{false};
 
   void OnStep(const StepEvent& e) override {
     steps.push_back(e.step);
     rates.push_back(e.lr);
-    if (e.step == stop_at) stop = true;
+    StoppingObserver::OnStep(e);
   }
   void OnEpoch(const EpochEvent& e) override {
     epochs.push_back(e.weights_hash.Hex());
@@ -62,15 +59,6 @@ struct Diary : Observer {
   }
 };
 
-void RunTraining(const config::Node& config, const std::filesystem::path& work_dir, Diary* diary,
-                 const std::filesystem::path& resume = {}) {
-  TrainOptions options = SmallDetector::Options(work_dir);
-  options.resume_checkpoint = resume;
-  options.stop = &diary->stop;
-  options.record_metadata = {{"exp.run", "abc"}};
-  Train(config, options, *diary);
-}
-
 // A rate at which a step or two suffice.
 constexpr const char* kTooHigh = "optimizer.lr=1e18";
 
@@ -81,7 +69,7 @@ TEST_CASE("a loss that isn't finite stops training with a report, and the step r
   Diary diary;
   config::Node config = work.Config({kTooHigh});
   try {
-    RunTraining(config, work.folder / "run", &diary);
+    SmallDetector::Run(config, work.folder / "run", {}, &diary);
     FAIL("it went on");
   } catch (const Error& e) {
     CHECK_THAT(e.text().what, ContainsSubstring("step"));
@@ -127,7 +115,7 @@ TEST_CASE("a saved step that was tampered with is refused, never run") {
   Work work;
   Diary diary;
   config::Node config = work.Config({kTooHigh});
-  CHECK_THROWS_AS(RunTraining(config, work.folder / "run", &diary), Error);
+  CHECK_THROWS_AS(SmallDetector::Run(config, work.folder / "run", {}, &diary), Error);
   ReplayOptions options;
   options.device = "cpu";
   options.threads = 1;
@@ -176,7 +164,7 @@ TEST_CASE("a gradient that isn't finite is found although the loss is") {
   Diary diary;
   // Momentum and decay make weights infinite in one step: the loss before it was fine.
   config::Node config = work.Config({"optimizer.lr=1e38", "optimizer.weight_decay=1e3"});
-  CHECK_THROWS_AS(RunTraining(config, work.folder / "run", &diary), Error);
+  CHECK_THROWS_AS(SmallDetector::Run(config, work.folder / "run", {}, &diary), Error);
   CHECK_THAT(diary.report, ContainsSubstring("step 0"));
 }
 
@@ -185,7 +173,7 @@ TEST_CASE("a faulty step is left out, and training goes on as if it hadn't been"
   Diary diary;
   config::Node config =
       work.Config({kTooHigh, "+non_finite={policy: skip, max_events: 100}", "runner.max_epochs=1"});
-  RunTraining(config, work.folder / "run", &diary);
+  SmallDetector::Run(config, work.folder / "run", {}, &diary);
   CHECK(diary.ended);
   CHECK(diary.Count("nonfinite.skipped") > 0);
   REQUIRE(diary.epochs.size() == 1);
@@ -195,7 +183,7 @@ TEST_CASE("a faulty step is left out, and training goes on as if it hadn't been"
     CHECK(AllFinite(values));
   }
   Diary again;  // and it does so again
-  RunTraining(config, work.folder / "again", &again);
+  SmallDetector::Run(config, work.folder / "again", {}, &again);
   CHECK(again.epochs == diary.epochs);
 }
 
@@ -204,7 +192,7 @@ TEST_CASE("a roll back goes to the epoch's begin with a smaller rate, and is in 
   Diary diary;
   config::Node config =
       work.Config({kTooHigh, "+non_finite={policy: roll_back, lr_factor: 1e-20, max_events: 3}"});
-  RunTraining(config, work.folder / "run", &diary);
+  SmallDetector::Run(config, work.folder / "run", {}, &diary);
   CHECK(diary.ended);
   CHECK(diary.Count("nonfinite.rolled_back") == 1);
   CHECK(diary.rates.front() == 1e18);
@@ -215,7 +203,7 @@ TEST_CASE("a roll back goes to the epoch's begin with a smaller rate, and is in 
 
   // The same as having begun with the smaller rate.
   Diary small;
-  RunTraining(work.Config({"optimizer.lr=0.01"}), work.folder / "small", &small);
+  SmallDetector::Run(work.Config({"optimizer.lr=0.01"}), work.folder / "small", {}, &small);
   CHECK(small.epochs.size() == 2);
   CHECK(small.rates.back() == Approx(diary.rates.back()));
 }
@@ -230,7 +218,7 @@ TEST_CASE("a resumed epoch rolls back as if it hadn't been stopped") {
   config::Node config = work.Config({"~lr_config", "+" + std::string(kJump), "runner.max_epochs=3",
                                      "checkpoint_config.interval=2", "+non_finite=" + policy});
   Diary whole;
-  RunTraining(config, work.folder / "whole", &whole);
+  SmallDetector::Run(config, work.folder / "whole", {}, &whole);
   REQUIRE(whole.ended);
   REQUIRE(whole.epochs.size() == 3);
   for (int64_t stop : {0, 5, 6, 7, 8}) {
@@ -238,8 +226,8 @@ TEST_CASE("a resumed epoch rolls back as if it hadn't been stopped") {
     const std::filesystem::path dir = work.folder / fmt::format("stop{}", stop);
     Diary first, second;
     first.stop_at = stop;
-    RunTraining(config, dir, &first);
-    RunTraining(config, dir, &second, dir);
+    SmallDetector::Run(config, dir, {}, &first);
+    SmallDetector::Run(config, dir, dir, &second);
     CHECK(second.ended);
     std::vector<std::string> epochs = first.epochs;
     epochs.insert(epochs.end(), second.epochs.begin(), second.epochs.end());
@@ -258,8 +246,9 @@ TEST_CASE("events count across an interruption") {
                                      "+non_finite={policy: skip, max_events: 4}"});
   Diary first, second;
   first.stop_events = 2;
-  RunTraining(config, work.folder / "run", &first);
-  CHECK_THROWS_AS(RunTraining(config, work.folder / "run", &second, work.folder / "run"), Error);
+  SmallDetector::Run(config, work.folder / "run", {}, &first);
+  CHECK_THROWS_AS(SmallDetector::Run(config, work.folder / "run", work.folder / "run", &second),
+                  Error);
   CHECK(first.Count("nonfinite.report") + second.Count("nonfinite.report") == 5);
 }
 
@@ -269,12 +258,12 @@ TEST_CASE("stopped again at once, a resumed run's checkpoint keeps its metrics")
       work.Config({"evaluation.interval=1", "data.val=${data.train}", "runner.max_epochs=3"});
   Diary first, second;
   first.stop_epochs = 1;
-  RunTraining(config, work.folder / "run", &first);
+  SmallDetector::Run(config, work.folder / "run", {}, &first);
   const std::filesystem::path newest = work.folder / "run" / "epoch_1.safetensors";
   Checkpoint before = LoadCheckpoint(newest);
   CHECK(before.info.metrics.contains("bbox_mAP"));
   second.stop = true;
-  RunTraining(config, work.folder / "run", &second, work.folder / "run");
+  SmallDetector::Run(config, work.folder / "run", work.folder / "run", &second);
   CHECK(LoadCheckpoint(newest).info.metrics == before.info.metrics);
 }
 
@@ -283,6 +272,6 @@ TEST_CASE("without end it stops") {
   Diary diary;
   config::Node config =
       work.Config({kTooHigh, "+non_finite={policy: roll_back, lr_factor: 0.9, max_events: 2}"});
-  CHECK_THROWS_AS(RunTraining(config, work.folder / "run", &diary), Error);
+  CHECK_THROWS_AS(SmallDetector::Run(config, work.folder / "run", {}, &diary), Error);
   CHECK(diary.Count("nonfinite.rolled_back") == 2);
 }

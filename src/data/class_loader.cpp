@@ -17,15 +17,10 @@
 namespace xp::data {
 namespace {
 
-void Check(bool good, const char* what, const char* expected) {
-  if (!good) throw UsageError({.what = what, .where = "data", .expected = expected});
-}
+constexpr auto& Check = CheckLoaderOption;
 
 void CheckOptions(const ClassLoaderOptions& o) {
-  Check(o.samples_per_gpu >= 1 && o.samples_per_gpu <= 65536, "`samples_per_gpu` is out of range",
-        "1 or more");
-  Check(o.workers >= 1 && o.workers <= 1024, "`workers_per_gpu` is out of range", "1 .. 1024");
-  Check(o.prefetch >= 1 && o.prefetch <= 1024, "`prefetch` is out of range", "1 .. 1024");
+  CheckFeedOptions(o);
   Check(o.size >= 1 && o.size <= 8192, "`crop_size` is out of range", "1 .. 8192");
   Check(o.resize >= o.size && o.resize <= 8192,
         "`resize` is smaller than `crop_size`, or over 8192", "crop_size .. 8192");
@@ -33,9 +28,6 @@ void CheckOptions(const ClassLoaderOptions& o) {
         "`crop_scale` is out of range", "[low, high] in 0 .. 1");
   Check(o.ratio[0] >= 0.05 && o.ratio[0] <= o.ratio[1] && o.ratio[1] <= 20,
         "`crop_ratio` is out of range", "[low, high] in .05 .. 20");
-  Check(o.flip_ratio >= 0 && o.flip_ratio <= 1, "`flip_ratio` is out of range", "0 .. 1");
-  Check(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "rank and world don't fit",
-        "0 <= rank < world");
 }
 
 // All images are of one group and one shape.
@@ -76,7 +68,8 @@ class ClassLoader::Impl : public EpochFeed {
     slots_.resize(static_cast<size_t>(options_.prefetch));
     Begin(std::make_unique<EpochPlanner>(PlanOptions(options_), Indices(n),
                                          std::vector<Size>(n, {1, 1})),
-          {options_.workers, options_.prefetch, options_.image_policy, options_.read_file});
+          {static_cast<int64_t>(n), options_.workers, options_.prefetch, options_.image_policy,
+           options_.read_file});
   }
   ~Impl() override { End(); }
 
@@ -183,20 +176,11 @@ void ClassLoader::Impl::MakeCentre(const std::string& file, const std::string& p
 }
 
 ClassLoader::ClassLoader(std::shared_ptr<const ImageList> list, const ClassLoaderOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(list), options)) {}
-ClassLoader::~ClassLoader() = default;
+    : EpochLoader(std::make_unique<Impl>(std::move(list), options)) {}
 
-const std::vector<Bucket>& ClassLoader::Buckets() const { return impl_->buckets(); }
-int64_t ClassLoader::batches_per_epoch() const { return impl_->batches_per_epoch(); }
-const ImageList& ClassLoader::list() const { return *impl_->list_; }
-const ClassLoaderOptions& ClassLoader::options() const { return impl_->options_; }
-
-void ClassLoader::StartEpoch(uint32_t epoch, int64_t start_batch) {
-  impl_->StartEpoch(epoch, start_batch);
-}
-int ClassLoader::ImagesIn(int64_t batch) const { return impl_->ImagesIn(batch); }
-bool ClassLoader::Next(ClassBatch* batch) { return impl_->Next(&impl_->slots_, batch); }
-std::vector<std::string> ClassLoader::TakeWarnings() { return impl_->TakeWarnings(); }
-StageSeconds ClassLoader::TakeStages() { return impl_->TakeStages(); }
+ClassLoader::Impl& ClassLoader::impl() const { return static_cast<Impl&>(feed()); }
+const ImageList& ClassLoader::list() const { return *impl().list_; }
+const ClassLoaderOptions& ClassLoader::options() const { return impl().options_; }
+bool ClassLoader::Next(ClassBatch* batch) { return impl().Next(&impl().slots_, batch); }
 
 }  // namespace xp::data

@@ -8,6 +8,23 @@
 
 namespace xp::data {
 
+void CheckLoaderOption(bool good, const char* what, const char* expected) {
+  if (!good) throw UsageError({.what = what, .where = "data", .expected = expected});
+}
+
+EpochLoader::EpochLoader(std::unique_ptr<EpochFeed> feed) : feed_(std::move(feed)) {}
+EpochLoader::~EpochLoader() = default;
+const std::vector<Bucket>& EpochLoader::Buckets() const { return feed_->buckets(); }
+int64_t EpochLoader::batches_per_epoch() const { return feed_->batches_per_epoch(); }
+int64_t EpochLoader::images() const { return feed_->images(); }
+int EpochLoader::workers() const { return feed_->workers(); }
+void EpochLoader::StartEpoch(uint32_t epoch, int64_t start_batch) {
+  feed_->StartEpoch(epoch, start_batch);
+}
+int EpochLoader::ImagesIn(int64_t batch) const { return feed_->ImagesIn(batch); }
+std::vector<std::string> EpochLoader::TakeWarnings() { return feed_->TakeWarnings(); }
+StageSeconds EpochLoader::TakeStages() { return feed_->TakeStages(); }
+
 void EpochFeed::Begin(std::unique_ptr<EpochPlanner> planner, Settings settings) {
   planner_ = std::move(planner);
   settings_ = std::move(settings);

@@ -14,21 +14,42 @@
 #include <vector>
 
 #include "exp/base/error.h"
-#include "exp/data/loader.h"
+#include "exp/data/coco.h"
+#include "exp/data/epoch_loader.h"
 #include "src/data/epoch_plan.h"
 #include "src/data/pipeline.h"
 
 namespace xp::data {
 
+// Throws UsageError about the option unless it is good.
+void CheckLoaderOption(bool good, const char* what, const char* expected);
+
+// Those that the options of both loaders have.
+template <class Options>
+void CheckFeedOptions(const Options& o) {
+  CheckLoaderOption(o.samples_per_gpu >= 1 && o.samples_per_gpu <= 65536,
+                    "`samples_per_gpu` is out of range", "1 or more");
+  CheckLoaderOption(o.workers >= 1 && o.workers <= 1024, "`workers_per_gpu` is out of range",
+                    "1 .. 1024");
+  CheckLoaderOption(o.prefetch >= 1 && o.prefetch <= 1024, "`prefetch` is out of range",
+                    "1 .. 1024");
+  CheckLoaderOption(o.flip_ratio >= 0 && o.flip_ratio <= 1, "`flip_ratio` is out of range",
+                    "0 .. 1");
+  CheckLoaderOption(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "rank and world don't fit",
+                    "0 <= rank < world");
+}
+
 class EpochFeed : public BatchSource {
  public:
-  // As Loader's.
+  // As EpochLoader's.
   void StartEpoch(uint32_t epoch, int64_t start_batch);
   int ImagesIn(int64_t batch) const { return plan_.batches[static_cast<size_t>(batch)].count; }
   int64_t batches_per_epoch() const { return planner_->batches_per_epoch(); }
   std::vector<std::string> TakeWarnings() { return std::exchange(told_, {}); }
   StageSeconds TakeStages();
   const std::vector<Bucket>& buckets() const { return buckets_; }
+  int64_t images() const { return settings_.images; }
+  int workers() const { return settings_.workers; }
 
   // Swaps the next batch out of its place in `slots`; false at the epoch's end.
   template <class Batch>
@@ -45,6 +66,7 @@ class EpochFeed : public BatchSource {
 
  protected:
   struct Settings {
+    int64_t images = 0;  // that an epoch draws from
     int workers = 1, prefetch = 1;
     Policy image_policy = Policy::kStrict;
     ReadImageFn read_file;  // empty: ReadImageFile

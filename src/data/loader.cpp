@@ -14,15 +14,10 @@
 namespace xp::data {
 namespace {
 
-void Check(bool good, const char* what, const char* expected) {
-  if (!good) throw UsageError({.what = what, .where = "data", .expected = expected});
-}
+constexpr auto& Check = CheckLoaderOption;
 
 void CheckOptions(const LoaderOptions& o) {
-  Check(o.samples_per_gpu >= 1 && o.samples_per_gpu <= 65536, "`samples_per_gpu` is out of range",
-        "1 or more");
-  Check(o.workers >= 1 && o.workers <= 1024, "`workers_per_gpu` is out of range", "1 .. 1024");
-  Check(o.prefetch >= 1 && o.prefetch <= 1024, "`prefetch` is out of range", "1 .. 1024");
+  CheckFeedOptions(o);
   Check(!o.scales.empty(), "there is no `img_scale`", "at least one");
   for (ImageScale s : o.scales) {
     Check(s.width >= 1 && s.height >= 1 && s.width <= 65535 && s.height <= 65535,
@@ -33,11 +28,8 @@ void CheckOptions(const LoaderOptions& o) {
   Check(o.range_steps >= 1 && o.range_steps <= 64, "`range_steps` is out of range", "1 .. 64");
   Check(o.size_divisor >= 1 && o.size_divisor <= 4096, "`size_divisor` is out of range",
         "1 .. 4096");
-  Check(o.flip_ratio >= 0 && o.flip_ratio <= 1 && o.vertical_flip_ratio >= 0 &&
-            o.vertical_flip_ratio <= 1,
-        "a flip ratio is out of range", "0 .. 1");
-  Check(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "rank and world don't fit",
-        "0 <= rank < world");
+  Check(o.vertical_flip_ratio >= 0 && o.vertical_flip_ratio <= 1,
+        "`vertical_flip_ratio` is out of range", "0 .. 1");
 }
 
 }  // namespace
@@ -50,7 +42,8 @@ class Loader::Impl : public EpochFeed {
     Select();
     slots_.resize(static_cast<size_t>(options_.prefetch));
     Begin(std::make_unique<EpochPlanner>(options_, images_, sizes_),
-          {options_.workers, options_.prefetch, options_.image_policy, options_.read_file});
+          {static_cast<int64_t>(images_.size()), options_.workers, options_.prefetch,
+           options_.image_policy, options_.read_file});
   }
 
   ~Impl() override { End(); }
@@ -252,23 +245,13 @@ void Loader::Impl::Place(const Sample& sample, int image, Size resized, Mirror m
 }
 
 Loader::Loader(std::shared_ptr<const CocoDataset> dataset, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(options))) {}
-Loader::~Loader() = default;
+    : EpochLoader(std::make_unique<Impl>(std::move(dataset), std::move(options))) {}
 
-const std::vector<Bucket>& Loader::Buckets() const { return impl_->buckets(); }
-int Loader::max_boxes() const { return impl_->max_boxes_; }
-int Loader::max_ignore() const { return impl_->max_ignore_; }
-int64_t Loader::batches_per_epoch() const { return impl_->batches_per_epoch(); }
-int64_t Loader::images() const { return static_cast<int64_t>(impl_->images_.size()); }
-const CocoDataset& Loader::dataset() const { return *impl_->dataset_; }
-const LoaderOptions& Loader::options() const { return impl_->options_; }
-
-void Loader::StartEpoch(uint32_t epoch, int64_t start_batch) {
-  impl_->StartEpoch(epoch, start_batch);
-}
-int Loader::ImagesIn(int64_t batch) const { return impl_->ImagesIn(batch); }
-bool Loader::Next(Batch* batch) { return impl_->Next(&impl_->slots_, batch); }
-std::vector<std::string> Loader::TakeWarnings() { return impl_->TakeWarnings(); }
-StageSeconds Loader::TakeStages() { return impl_->TakeStages(); }
+Loader::Impl& Loader::impl() const { return static_cast<Impl&>(feed()); }
+int Loader::max_boxes() const { return impl().max_boxes_; }
+int Loader::max_ignore() const { return impl().max_ignore_; }
+const CocoDataset& Loader::dataset() const { return *impl().dataset_; }
+const LoaderOptions& Loader::options() const { return impl().options_; }
+bool Loader::Next(Batch* batch) { return impl().Next(&impl().slots_, batch); }
 
 }  // namespace xp::data

@@ -7,28 +7,40 @@
 namespace xp::train {
 namespace {
 
-class DetectionBatches : public BatchSource {
+// Whatever the loader is of.
+template <class Loader>
+class LoaderBatches : public BatchSource {
  public:
-  explicit DetectionBatches(std::unique_ptr<data::Loader> loader) : loader_(std::move(loader)) {}
+  explicit LoaderBatches(std::unique_ptr<Loader> loader) : loader_(std::move(loader)) {}
+  int64_t batches_per_epoch() const override { return loader_->batches_per_epoch(); }
+  int64_t images() const override { return loader_->images(); }
+  int ImagesIn(int64_t batch) const override { return loader_->ImagesIn(batch); }
+  void StartEpoch(uint32_t epoch, int64_t start_batch) override {
+    loader_->StartEpoch(epoch, start_batch);
+  }
+  std::vector<std::string> TakeWarnings() override { return loader_->TakeWarnings(); }
+  data::StageSeconds TakeStages() override { return loader_->TakeStages(); }
+  int workers() const override { return loader_->workers(); }
 
   std::vector<models::BatchShape> Shapes() const override {
     std::vector<models::BatchShape> shapes;
     for (const data::Bucket& b : loader_->Buckets())
-      shapes.push_back({b.n, b.height, b.width, std::max(1, loader_->max_boxes())});
+      shapes.push_back({b.n, b.height, b.width, max_boxes()});
     return shapes;
   }
-  int64_t batches_per_epoch() const override { return loader_->batches_per_epoch(); }
-  int64_t images() const override { return loader_->images(); }
-  int ImagesIn(int64_t batch) const override { return loader_->ImagesIn(batch); }
+
+ protected:
+  virtual int max_boxes() const = 0;
+  std::unique_ptr<Loader> loader_;
+};
+
+class DetectionBatches : public LoaderBatches<data::Loader> {
+ public:
+  using LoaderBatches::LoaderBatches;
+
   std::vector<data::Category> categories() const override { return loader_->dataset().categories; }
   std::string path() const override { return loader_->dataset().path; }
-  void StartEpoch(uint32_t epoch, int64_t start_batch) override {
-    loader_->StartEpoch(epoch, start_batch);
-  }
   bool Next(data::Batch* batch) override { return loader_->Next(batch); }
-  std::vector<std::string> TakeWarnings() override { return loader_->TakeWarnings(); }
-  data::StageSeconds TakeStages() override { return loader_->TakeStages(); }
-  int workers() const override { return loader_->options().workers; }
   std::string ImageName(int64_t image_id) const override {
     const data::CocoDataset& dataset = loader_->dataset();
     auto found = dataset.image_index.find(image_id);
@@ -39,21 +51,13 @@ class DetectionBatches : public BatchSource {
   data::Loader* detection() override { return loader_.get(); }
 
  private:
-  std::unique_ptr<data::Loader> loader_;
+  int max_boxes() const override { return std::max(1, loader_->max_boxes()); }
 };
 
-class ClassBatches : public BatchSource {
+class ClassBatches : public LoaderBatches<data::ClassLoader> {
  public:
-  explicit ClassBatches(std::unique_ptr<data::ClassLoader> loader) : loader_(std::move(loader)) {}
+  using LoaderBatches::LoaderBatches;
 
-  std::vector<models::BatchShape> Shapes() const override {
-    std::vector<models::BatchShape> shapes;
-    for (const data::Bucket& b : loader_->Buckets()) shapes.push_back({b.n, b.height, b.width, 0});
-    return shapes;
-  }
-  int64_t batches_per_epoch() const override { return loader_->batches_per_epoch(); }
-  int64_t images() const override { return static_cast<int64_t>(loader_->list().files.size()); }
-  int ImagesIn(int64_t batch) const override { return loader_->ImagesIn(batch); }
   std::vector<data::Category> categories() const override {
     std::vector<data::Category> categories;
     for (const std::string& name : loader_->list().classes)
@@ -61,9 +65,6 @@ class ClassBatches : public BatchSource {
     return categories;
   }
   std::string path() const override { return loader_->list().path; }
-  void StartEpoch(uint32_t epoch, int64_t start_batch) override {
-    loader_->StartEpoch(epoch, start_batch);
-  }
   bool Next(data::Batch* batch) override {
     std::swap(taken_.images, batch->images);  // the memory goes back to the loader
     if (!loader_->Next(&taken_)) return false;
@@ -78,9 +79,6 @@ class ClassBatches : public BatchSource {
       batch->image_sizes.insert(batch->image_sizes.end(), {taken_.height, taken_.width});
     return true;
   }
-  std::vector<std::string> TakeWarnings() override { return loader_->TakeWarnings(); }
-  data::StageSeconds TakeStages() override { return loader_->TakeStages(); }
-  int workers() const override { return loader_->options().workers; }
   std::string ImageName(int64_t image_id) const override {
     const std::vector<std::string>& files = loader_->list().files;
     bool known = image_id >= 0 && image_id < static_cast<int64_t>(files.size());
@@ -88,7 +86,7 @@ class ClassBatches : public BatchSource {
   }
 
  private:
-  std::unique_ptr<data::ClassLoader> loader_;
+  int max_boxes() const override { return 0; }
   data::ClassBatch taken_;
 };
 

@@ -15,8 +15,9 @@
 #include <vector>
 
 #include "exp/data/augment.h"
+#include "exp/data/coco.h"
+#include "exp/data/epoch_loader.h"
 #include "exp/data/image_list.h"
-#include "exp/data/loader.h"
 
 namespace xp::data {
 
@@ -48,30 +49,20 @@ struct ClassLoaderOptions {
   int rank = 0, world = 1;
 };
 
-class ClassLoader {
+// Its largest batch shape is the full batch's; where there is one the smaller last comes second.
+class ClassLoader : public EpochLoader {
  public:
   ClassLoader(std::shared_ptr<const ImageList> list, const ClassLoaderOptions& options);
-  ~ClassLoader();
-  ClassLoader(const ClassLoader&) = delete;
-  ClassLoader& operator=(const ClassLoader&) = delete;
 
-  // The full batch, and where there is one the smaller last.
-  const std::vector<Bucket>& Buckets() const;
-  int64_t batches_per_epoch() const;
   const ImageList& list() const;
   const ClassLoaderOptions& options() const;
 
   // As Loader's.
-  void StartEpoch(uint32_t epoch, int64_t start_batch = 0);
-  // How many images a batch of the epoch that was started holds.
-  int ImagesIn(int64_t batch) const;
   bool Next(ClassBatch* batch);
-  std::vector<std::string> TakeWarnings();
-  StageSeconds TakeStages();
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  Impl& impl() const;
 };
 
 }  // namespace xp::data

@@ -10,13 +10,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "exp/data/augment.h"
 #include "exp/data/coco.h"
+#include "exp/data/epoch_loader.h"
 #include "exp/data/resize.h"
 
 namespace xp::data {
@@ -42,36 +42,10 @@ struct Batch {
   std::vector<int32_t> ignore_counts;  // [n]
 };
 
-// A shape that a batch may have.
-struct Bucket {
-  int n = 0, height = 0, width = 0;
-  bool operator==(const Bucket&) const = default;
-};
-
 enum class MultiscaleMode {
   kValue,  // a batch draws one of the scales
   kRange,  // a batch draws a shorter side between the two scales' (in `range_steps` steps)
 };
-
-enum class LastBatch {
-  kSmaller,  // a group's last batch holds what is left
-  kDrop,     // left-over images of an epoch are not used (others in each epoch)
-  kRepeat,   // filled up from the start of the group, as mmdetection and torchvision do
-};
-
-// Where the threads of a loader spent their time, in seconds summed over threads.
-struct StageSeconds {
-  double read = 0;       // getting files from the disk, or from wherever they come
-  double decode = 0;     // JPEG, PNG, WebP to pixels
-  double transform = 0;  // augmentations, resize, placing into the batch
-  int64_t images = 0;
-
-  double all() const { return read + decode + transform; }
-};
-
-// Returns an image file's content for its path (folder and file name); may throw UsageError and is
-// called from several threads.
-using ReadImageFn = std::function<std::string(const std::string& path)>;
 
 struct LoaderOptions {
   std::string img_prefix;   // folder that file names are relative to
@@ -112,43 +86,23 @@ struct LoaderOptions {
   int rank = 0, world = 1;
 };
 
-class Loader {
+class Loader : public EpochLoader {
  public:
   // Throws UsageError when no image is left, or an option is out of range.
   Loader(std::shared_ptr<const CocoDataset> dataset, LoaderOptions options);
-  ~Loader();
-  Loader(const Loader&) = delete;
-  Loader& operator=(const Loader&) = delete;
 
-  // Every shape that a batch of this loader may have, largest area first.
-  const std::vector<Bucket>& Buckets() const;
   int max_boxes() const;
   int max_ignore() const;
-  int64_t batches_per_epoch() const;  // the same in each epoch
-  int64_t images() const;             // that the loader draws from
   const CocoDataset& dataset() const;
   const LoaderOptions& options() const;
-
-  // Begins an epoch at its batch number `start_batch` (0 .. batches_per_epoch), also while another
-  // one is not used up.
-  void StartEpoch(uint32_t epoch, int64_t start_batch = 0);
-
-  // How many images a batch of the epoch that was started holds.
-  int ImagesIn(int64_t batch) const;
 
   // Moves the epoch's next batch into `batch` and reuses the memory that it held; false at its end.
   // Rethrows here, in order, what went wrong in a worker, as UsageError that names the image.
   bool Next(Batch* batch);
 
-  // Images that were replaced under Policy::kDrop since the last call.
-  std::vector<std::string> TakeWarnings();
-
-  // Since the last call.
-  StageSeconds TakeStages();
-
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  Impl& impl() const;
 };
 
 }  // namespace xp::data

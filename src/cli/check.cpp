@@ -3,18 +3,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <memory>
 
 #include "exp/base/error.h"
 #include "exp/config/canonical.h"
 #include "exp/config/check.h"
-#include "exp/config/reader.h"
 #include "exp/data/coco.h"
 #include "exp/data/image_list.h"
-#include "exp/models/model.h"
-#include "exp/train/schedule.h"
-#include "exp/train/update.h"
+#include "exp/train/config_check.h"
 #include "src/cli/command.h"
 
 namespace xp::cli {
@@ -47,52 +43,18 @@ std::optional<config::DataFacts> ReadFacts(const std::string& path,
   return facts;
 }
 
-// Reads a part of the config as a run would. What it refuses is an error, what it never asked for
-// under `keys` a warning.
-void ReadPart(const config::Resolved& resolved, const char* part, const char* reads,
-              const std::vector<std::string>& keys,
-              const std::function<void(const config::Reader&)>& read,
-              std::vector<config::Finding>& findings) {
-  config::Reader reader(resolved.root);
-  try {
-    read(reader);
-  } catch (const Error& error) {
-    findings.push_back({part, config::Level::kError, part, error.text().where, error.text().what,
-                        error.text().next});
-    return;
-  }
-  for (const config::UnusedKey& key : reader.UnusedKeys()) {
-    bool own = std::any_of(keys.begin(), keys.end(),
-                           [&](const std::string& begin) { return key.path.starts_with(begin); });
-    if (!own) continue;
-    findings.push_back({"unused-key", config::Level::kWarning, key.path, key.where,
-                        fmt::format("{} never reads `{}`", reads, key.path),
-                        "remove it, or check its spelling and place"});
-  }
-}
-
-// Model, optimizer and schedule, as a run reads them.
+// Model, data, optimizer and the rest, as a run reads them.
 void ReadParts(const config::Resolved& resolved, std::vector<config::Finding>& findings) {
   for (const config::Finding& finding : findings) {
     if (finding.rule == "schema") return;  // the builder would only repeat it
   }
-  if (resolved.root.Has("model")) {
-    ReadPart(
-        resolved, "model", "the model", {"model."},
-        [](const config::Reader& reader) { models::CreateModel(reader.Child("model")); }, findings);
+  for (config::Finding& finding : train::CheckConfig(resolved.root)) {
+    // Told in the words of the metric's own rule.
+    const bool known = std::any_of(findings.begin(), findings.end(), [&](const auto& other) {
+      return other.where == finding.where && other.rule == "metric-model";
+    });
+    if (!known) findings.push_back(std::move(finding));
   }
-  if (resolved.root.At("optimizer.lr") == nullptr) return;
-  ReadPart(
-      resolved, "optimizer", "training by this optimizer and schedule",
-      {"optimizer.", "lr_config."},
-      [](const config::Reader& reader) {
-        train::ReadOptimizer(reader);
-        // How many steps an epoch has depends on the data; what is out of range doesn't.
-        constexpr int64_t kSteps = 1000;
-        const int64_t epochs = std::clamp<int64_t>(reader.Int("runner.max_epochs", 1), 1, 1000000);
-        train::Schedule(train::ReadSchedule(reader, epochs, kSteps));
-      },
-      findings);
 }
 
 config::Node ToJson(const std::string& file, const config::Finding& finding) {

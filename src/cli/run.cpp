@@ -13,6 +13,7 @@
 #include "exp/config/schema.h"
 #include "exp/record/reader.h"
 #include "exp/record/store.h"
+#include "exp/train/config_check.h"
 #include "src/cli/command.h"
 #include "src/cli/launch.h"
 #include "src/cli/resume.h"
@@ -82,6 +83,15 @@ Launch MakeLaunch(const Options& options, const Context& context) {
   return launch;
 }
 
+// What a run would refuse before its first step, but for what the data's files hold.
+void CheckWhole(const config::Node& root) {
+  for (const config::Finding& f : train::CheckConfig(root)) {
+    if (f.level == config::Level::kError)
+      throw UsageError({.what = f.message, .where = f.where, .next = f.next});
+    fmt::print(stderr, "warning: {}: {} [{}]\n", f.where, f.message, f.rule);
+  }
+}
+
 void Run(const Options& options, Context& context) {
   bool dashes = std::find(context.argv.begin(), context.argv.end(), "--") != context.argv.end();
   if (!options.command.empty() && !dashes) {
@@ -94,7 +104,10 @@ void Run(const Options& options, Context& context) {
     fmt::print(stderr, "warning: {}{}{} [{}]\n", n.where, n.where.empty() ? "" : ": ", n.message,
                n.code);
   }
-  if (options.dry_run) return Describe(launch);
+  if (options.dry_run) {
+    if (launch.command.empty()) CheckWhole(launch.config.root);
+    return Describe(launch);
+  }
   PrintResult(Execute(launch), "exp run " + options.config + " --resume", context);
 }
 

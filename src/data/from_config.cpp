@@ -168,6 +168,7 @@ LastBatch ReadLastBatch(const Reader& part) {
 LoaderOptions ReadLoaderOptions(const Reader& config, const std::string& name, uint64_t seed) {
   Reader data = config.Child("data"), part = Part(config, name);
   bool train = name == "train";
+  part.Choice("type", {"CocoDataset"}, "CocoDataset");  // boxes aren't in a folder of classes
   LoaderOptions o;
   o.seed = seed;
   o.samples_per_gpu = ReadInt(data, "samples_per_gpu", 2, 1, 65536);

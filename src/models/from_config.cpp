@@ -33,8 +33,9 @@ std::unique_ptr<Model> ReadSsd(const Reader& model) {
     backbone.Choice("type", {"SSDVGG"}, "SSDVGG");
     if (backbone.Int("depth", 16) != 16) backbone.Bad("depth", "VGG is not 16 layers deep", "16");
     o.base_channels = ReadPositive(backbone, "base_channels", 64);
-    o.frozen_stages = static_cast<int>(std::max<int64_t>(0, backbone.Int("frozen_stages", 0)));
-    if (o.frozen_stages > 5) backbone.Bad("frozen_stages", "VGG has 5 stages", "0 to 5");
+    const int64_t frozen = backbone.Int("frozen_stages", 0);  // -1, none, as a ResNet has it
+    if (frozen < -1 || frozen > 5) backbone.Bad("frozen_stages", "VGG has 5 stages", "-1 to 5");
+    o.frozen_stages = static_cast<int>(std::max<int64_t>(0, frozen));
     if (o.base_channels % 4 != 0 || o.base_channels > 64)
       backbone.Bad("base_channels", "is no width of this network", "a multiple of 4, at most 64");
   }

@@ -22,14 +22,8 @@ NamedTensor ExportParam(const Param& p, const std::string& name, const float* fl
   return t;
 }
 
-// timm's squeeze-and-excitation weights are 1x1 convolutions, ours are matrices.
-Shape WithoutTrailingOnes(Shape shape) {
-  while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
-  return shape;
-}
-
 void CheckShape(const NamedTensor& t, const Shape& expected, const std::string& where) {
-  if (WithoutTrailingOnes(t.shape) == WithoutTrailingOnes(expected)) return;
+  if (SameShape(t.shape, expected)) return;
   throw UsageError(
       {.what = t.name + " has shape " + graph::ShapeText(t.shape),
        .where = where,
@@ -38,6 +32,21 @@ void CheckShape(const NamedTensor& t, const Shape& expected, const std::string& 
 }
 
 }  // namespace
+
+std::optional<Shape> ShapeInFiles(const ParamLayout& layout, const std::string& name) {
+  if (int index = layout.FindParam(name); index >= 0)
+    return graph::FileShape(layout.params()[static_cast<size_t>(index)]);
+  if (int index = layout.FindState(name); index >= 0)
+    return layout.states()[static_cast<size_t>(index)].shape;
+  return std::nullopt;
+}
+
+bool SameShape(Shape a, Shape b) {
+  for (Shape* shape : {&a, &b}) {
+    while (shape->size() > 1 && shape->back() == 1) shape->pop_back();
+  }
+  return a == b;
+}
 
 std::vector<NamedTensor> ExportState(const ParamLayout& layout, const FlatState& state,
                                      const std::vector<std::string>& slot_names) {

@@ -4,6 +4,9 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
 #include <set>
 
 #include "exp/base/error.h"
@@ -81,44 +84,122 @@ Error Missing(const std::string& path, const std::set<std::string>& missing) {
                "anew in `reset`"});
 }
 
-}  // namespace
+// A file's tensors for a model, found by names and shapes alone.
+struct Match {
+  struct Tensor {
+    std::string name, source;  // the model's name, and the file's for its values
+  };
+  std::unique_ptr<TensorFile> file;
+  std::vector<Tensor> tensors;
+  std::vector<std::string> initial;  // left at their first values, as `reset` asks
+};
 
-std::vector<std::string> LoadWeights(const WeightSource& source, const graph::ParamLayout& layout,
-                                     FlatState* state) {
-  RenameOptions rename;
-  rename.background = source.background;
-  rename.as_backbone = source.backbone_only;
-  std::unique_ptr<TensorFile> file = Rename(OpenTensorFile(source.path), rename);
-  std::set<std::string> missing = Needed(layout, source.backbone_only);
-  std::vector<std::string> other_shapes, initial;
-  bool flip = source.flip_channels && !file->metadata().contains("exp.format");
-  for (const TensorInfo& tensor : file->tensors()) {
-    bool known = layout.FindParam(tensor.name) >= 0 || layout.FindState(tensor.name) >= 0;
-    bool wanted = known && (!source.backbone_only || tensor.name.starts_with("backbone."));
-    if (!wanted || !IsFloat(tensor.type) || IsReset(tensor.name, source.reset)) continue;
-    missing.erase(tensor.name);
-    const std::string average = EmaTensorName(tensor.name);
-    bool use_average = source.averages && file->Find(average) != nullptr;
-    NamedTensor values{tensor.name, tensor.shape,
-                       file->ReadFloats(use_average ? average : tensor.name)};
-    if (flip && IsFirstLayer(tensor.name)) FlipChannels(&values);
-    try {
-      ImportTensor(layout, values, {}, source.path, state);
-    } catch (const Error& e) {
-      other_shapes.push_back(fmt::format("{}, the model's {}", e.text().what, e.text().expected));
-    }
-  }
-  if (!other_shapes.empty()) throw OtherShapes(source.path, other_shapes);
-  for (auto at = missing.begin(); at != missing.end();) {
-    if (!IsReset(*at, source.reset)) {
+// Takes what `reset` names out of what is missing.
+std::vector<std::string> TakeReset(const std::vector<std::string>& reset,
+                                   std::set<std::string>* missing) {
+  std::vector<std::string> initial;
+  for (auto at = missing->begin(); at != missing->end();) {
+    if (!IsReset(*at, reset)) {
       ++at;
       continue;
     }
     initial.push_back(*at);
-    at = missing.erase(at);
+    at = missing->erase(at);
   }
-  if (!missing.empty()) throw Missing(source.path, missing);
   return initial;
+}
+
+Match MatchWeights(const WeightSource& source, const graph::ParamLayout& layout) {
+  RenameOptions rename;
+  rename.background = source.background;
+  rename.as_backbone = source.backbone_only;
+  Match match;
+  match.file = Rename(OpenTensorFile(source.path), rename);
+  std::set<std::string> missing = Needed(layout, source.backbone_only);
+  std::vector<std::string> other_shapes;
+  for (const TensorInfo& tensor : match.file->tensors()) {
+    std::optional<graph::Shape> shape = ShapeInFiles(layout, tensor.name);
+    bool wanted = shape && (!source.backbone_only || tensor.name.starts_with("backbone."));
+    if (!wanted || !IsFloat(tensor.type) || IsReset(tensor.name, source.reset)) continue;
+    missing.erase(tensor.name);
+    const std::string average = EmaTensorName(tensor.name);
+    bool use_average = source.averages && match.file->Find(average) != nullptr;
+    match.tensors.push_back({tensor.name, use_average ? average : tensor.name});
+    if (!SameShape(tensor.shape, *shape)) {
+      other_shapes.push_back(fmt::format("{} has shape {}, the model's {}", tensor.name,
+                                         graph::ShapeText(tensor.shape), graph::ShapeText(*shape)));
+    }
+  }
+  if (!other_shapes.empty()) throw OtherShapes(source.path, other_shapes);
+  match.initial = TakeReset(source.reset, &missing);
+  if (!missing.empty()) throw Missing(source.path, missing);
+  return match;
+}
+
+std::string BackboneFile(const config::Reader& config) {
+  config.Choice("model.backbone.init_cfg.type", {"Pretrained"}, "Pretrained");
+  const char* key = "model.backbone.init_cfg.checkpoint";
+  std::string path = config.String(key);
+  if (path.find("://") != std::string::npos) {
+    config.Bad(key, fmt::format("is the address `{}`", path), "the path of a file on this machine",
+               "fetch the file and give its path; exp itself loads nothing from the network");
+  }
+  return path;
+}
+
+// A pattern that fits nothing would leave a head as the file has it, without a word.
+std::vector<std::string> ReadReset(const config::Reader& config, const graph::ParamLayout& layout) {
+  std::vector<std::string> patterns = config.Strings("reset", {});
+  for (const std::string& pattern : patterns) {
+    auto fits = [&](const auto& tensor) { return IsReset(tensor.name, {pattern}); };
+    if (std::any_of(layout.params().begin(), layout.params().end(), fits) ||
+        std::any_of(layout.states().begin(), layout.states().end(), fits))
+      continue;
+    config.Bad("reset", fmt::format("names `{}`, which fits no layer of this model", pattern),
+               "whole names, with * for the rest: `roi_heads.box_predictor.*`",
+               "list the names of a checkpoint with `exp weights show`, or delete the pattern");
+  }
+  return patterns;
+}
+
+// The files that the config names, in the order in which they are read.
+std::vector<WeightSource> InitialSources(const config::Reader& config,
+                                         const graph::ParamLayout& layout) {
+  std::vector<WeightSource> sources;
+  WeightSource source;
+  source.background = BackgroundOf(config);
+  source.flip_channels = !config.Bool("model.img_norm_cfg.to_rgb", true);
+  if (config.Has("model.backbone.init_cfg")) {
+    source.path = BackboneFile(config);
+    source.backbone_only = true;
+    sources.push_back(source);
+  }
+  if (config.Has("load_from")) {
+    source.path = config.String("load_from");
+    source.backbone_only = false;
+    source.reset = ReadReset(config, layout);
+    sources.push_back(source);
+  }
+  return sources;
+}
+
+}  // namespace
+
+std::vector<std::string> LoadWeights(const WeightSource& source, const graph::ParamLayout& layout,
+                                     FlatState* state) {
+  Match match = MatchWeights(source, layout);
+  bool flip = source.flip_channels && !match.file->metadata().contains("exp.format");
+  for (const Match::Tensor& tensor : match.tensors) {
+    NamedTensor values{tensor.name, match.file->Find(tensor.source)->shape,
+                       match.file->ReadFloats(tensor.source)};
+    if (flip && IsFirstLayer(tensor.name)) FlipChannels(&values);
+    ImportTensor(layout, values, {}, source.path, state);
+  }
+  return match.initial;
+}
+
+void CheckWeights(const WeightSource& source, const graph::ParamLayout& layout) {
+  MatchWeights(source, layout);
 }
 
 Background BackgroundOf(const config::Reader& config) {
@@ -134,28 +215,23 @@ bool NamesInitialWeights(const config::Reader& config) {
 void LoadInitialWeights(const config::Reader& config, const graph::ParamLayout& layout,
                         const std::function<void(const std::string&, const std::string&)>& warn,
                         FlatState* state) {
-  WeightSource source;
-  source.background = BackgroundOf(config);
-  source.flip_channels = !config.Bool("model.img_norm_cfg.to_rgb", true);
-  const char* key = "model.backbone.init_cfg.checkpoint";
-  if (config.Has("model.backbone.init_cfg")) {
-    source.path = config.String(key);
-    if (source.path.find("://") != std::string::npos) {
-      config.Bad(key, fmt::format("is the address `{}`", source.path),
-                 "the path of a file on this machine",
-                 "fetch the file and give its path; exp itself loads nothing from the network");
-    }
-    source.backbone_only = true;
-    LoadWeights(source, layout, state);
-  }
-  if (!config.Has("load_from")) return;
-  source.path = config.String("load_from");
-  source.backbone_only = false;
-  source.reset = config.Strings("reset", {});
-  std::vector<std::string> left = LoadWeights(source, layout, state);
-  if (!left.empty()) {
+  for (const WeightSource& source : InitialSources(config, layout)) {
+    std::vector<std::string> left = LoadWeights(source, layout, state);
+    if (left.empty()) continue;
     warn("weights.reset", fmt::format("{} tensors start anew as `reset` asks, the first of them {}",
                                       left.size(), left[0]));
+  }
+}
+
+void CheckInitialWeights(const config::Reader& config, const graph::ParamLayout& layout,
+                         const std::function<void(const std::string& path)>& missing) {
+  for (const WeightSource& source : InitialSources(config, layout)) {
+    std::error_code error;
+    if (std::filesystem::exists(source.path, error)) {
+      CheckWeights(source, layout);
+    } else {
+      missing(source.path);
+    }
   }
 }
 

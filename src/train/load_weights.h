@@ -31,6 +31,9 @@ struct WeightSource {
 std::vector<std::string> LoadWeights(const WeightSource& source, const graph::ParamLayout& layout,
                                      FlatState* state);
 
+// The same without reading a value or writing anything: only what LoadWeights throws.
+void CheckWeights(const WeightSource& source, const graph::ParamLayout& layout);
+
 // Whether the config names files of weights to begin with.
 bool NamesInitialWeights(const config::Reader& config);
 
@@ -38,6 +41,10 @@ bool NamesInitialWeights(const config::Reader& config);
 void LoadInitialWeights(const config::Reader& config, const graph::ParamLayout& layout,
                         const std::function<void(const std::string&, const std::string&)>& warn,
                         FlatState* state);
+
+// What LoadInitialWeights would throw, but for files that aren't there (of them `missing` is told).
+void CheckInitialWeights(const config::Reader& config, const graph::ParamLayout& layout,
+                         const std::function<void(const std::string& path)>& missing);
 
 // Where the model of that config has its background class.
 Background BackgroundOf(const config::Reader& config);

@@ -1,11 +1,14 @@
 #include "exp/train/param_groups.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "exp/base/error.h"
 #include "exp/config/node.h"
@@ -32,6 +35,21 @@ bool Before(const ParamRule& a, const ParamRule& b) {
                                               : a.pattern < b.pattern;
 }
 
+// What a model's names begin with: "`backbone.body`, `backbone.fpn`, `rpn.head`", or "`layer1`".
+std::vector<std::string> Beginnings(const graph::ParamLayout& layout) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> beginnings;
+  for (const graph::Param& p : layout.params()) {
+    size_t dot = p.name.find('.');
+    bool part = p.name.starts_with("backbone.") || p.name.starts_with("roi_heads.");
+    if (part && dot != std::string::npos) dot = p.name.find('.', dot + 1);
+    std::string beginning = "`" + p.name.substr(0, dot) + "`";
+    bool known = std::find(beginnings.begin(), beginnings.end(), beginning) != beginnings.end();
+    if (!known && beginnings.size() < kMost) beginnings.push_back(beginning);
+  }
+  return beginnings;
+}
+
 double ReadMultiplier(const config::Reader& reader, const char* key) {
   double value = reader.Double(key, 1);
   if (!std::isfinite(value) || value < 0)
@@ -53,16 +71,33 @@ ParamMultipliers MultipliersOf(const graph::Param& param, const ParamGroups& gro
 }
 
 void CheckRules(const graph::ParamLayout& layout, const ParamGroups& groups) {
+  const ParamRule* first = nullptr;
+  std::string unfit;
   for (const ParamRule& rule : groups.custom) {
     bool used = std::any_of(layout.params().begin(), layout.params().end(),
                             [&](const graph::Param& p) { return Fits(rule, p); });
     if (used) continue;
-    throw UsageError(
-        {.what = fmt::format("`{}` fits no parameter of this model", rule.pattern),
-         .where = rule.where,
-         .expected = "a part of a parameter's name, such as `backbone` or `rpn.head`",
-         .next = "list the names of a checkpoint with `exp weights show`, or delete the rule"});
+    if (first == nullptr) first = &rule;
+    unfit += fmt::format("{}`{}`", unfit.empty() ? "" : ", ", rule.pattern);
   }
+  if (first == nullptr) return;
+  throw UsageError(
+      {.what = fmt::format("{} fit{} no parameter of this model", unfit,
+                           unfit.find(',') == std::string::npos ? "s" : ""),
+       .where = first->where,
+       .expected = fmt::format("a part of a parameter's name; they begin with {}",
+                               fmt::join(Beginnings(layout), ", ")),
+       .next = "list the names of a checkpoint with `exp weights show`, or delete the rule"});
+}
+
+std::vector<std::string> IdleRules(const graph::ParamLayout& layout, const ParamGroups& groups) {
+  std::vector<std::string> idle;
+  for (const ParamRule& rule : groups.custom) {
+    bool trained = std::any_of(layout.params().begin(), layout.params().end(),
+                               [&](const graph::Param& p) { return p.trainable && Fits(rule, p); });
+    if (!trained) idle.push_back(rule.pattern);
+  }
+  return idle;
 }
 
 ParamGroups ReadParamGroups(const config::Reader& config) {

@@ -73,23 +73,11 @@ void CheckSameClasses(const BatchSource& train, const BatchSource& val) {
                     .next = "name them in data.train.classes and data.val.classes"});
 }
 
-// mmdetection#5650: a metric that the model can't give is refused before the first epoch, not
-// after.
-void CheckMetrics(const models::Model& model, const Reader& config) {
-  std::string gives = model.task() == models::Task::kClassification ? "accuracy" : "bbox";
-  for (const std::string& metric : config.Strings("evaluation.metric", {gives})) {
-    if (metric == gives) continue;
-    config.Bad("evaluation.metric", "this model gives no `" + metric + "`", gives,
-               "set evaluation.metric to " + gives);
-  }
-}
-
 void OpenData(const Reader& config, const TrainOptions& options, const Warn& warn, Setup& s) {
-  CheckMetrics(*s.model, config);
   const models::Task task = s.model->task();
   std::vector<data::AuditPart> parts = {data::OpenPart(config, "train")};
-  s.eval_interval = static_cast<int>(config.Int("evaluation.interval", 1));
-  if (s.eval_interval > 0 && config.Has("data.val")) parts.push_back(data::OpenPart(config, "val"));
+  if (s.settings.eval_interval > 0 && config.Has("data.val"))
+    parts.push_back(data::OpenPart(config, "val"));
   s.train = OpenBatches(config, task, parts[0], options.seed);
   CheckClasses(*s.model, *s.train, config);
   nlohmann::json categories = nlohmann::json::array();
@@ -108,17 +96,6 @@ void OpenData(const Reader& config, const TrainOptions& options, const Warn& war
   }
 }
 
-// Building any one training graph finds every parameter and state.
-std::shared_ptr<graph::ParamLayout> CompleteLayout(const Setup& s, const BatchShape& shape) {
-  auto layout = std::make_shared<graph::ParamLayout>();
-  graph::Graph g(layout, s.compute);
-  s.model->BuildTraining(g, shape);
-  graph::RunPasses(g, {});
-  graph::AppendBackward(g);
-  AppendUpdate(g, s.optimizer);
-  return layout;
-}
-
 FlatState FirstState(const Reader& config, const TrainOptions& options, const Warn& warn,
                      const Setup& s) {
   const graph::ParamLayout& layout = s.params->layout();
@@ -134,31 +111,6 @@ FlatState FirstState(const Reader& config, const TrainOptions& options, const Wa
               state.optimizer.end() - static_cast<std::ptrdiff_t>(state.params.size()));
   }
   return state;
-}
-
-// `max_keep_ckpts`, `keep_every` (epochs) and `evaluation.save_best` ("auto": the mAP or top1).
-KeepPolicy ReadKeepPolicy(const Reader& config, const models::Model& model) {
-  KeepPolicy keep;
-  keep.last = static_cast<int>(config.Int("checkpoint_config.max_keep_ckpts", 0));
-  keep.every = static_cast<int>(config.Int("checkpoint_config.keep_every", 0));
-  keep.best_metric = config.String("evaluation.save_best", "");
-  if (keep.best_metric == "auto") {
-    keep.best_metric = model.task() == models::Task::kClassification ? "top1" : "bbox_mAP";
-  }
-  return keep;
-}
-
-NonFinitePolicy ReadNonFinite(const Reader& config) {
-  NonFinitePolicy policy;
-  std::string action = config.Choice("non_finite.policy", {"stop", "skip", "roll_back"}, "stop");
-  policy.action = action == "stop"   ? NonFinitePolicy::Action::kStop
-                  : action == "skip" ? NonFinitePolicy::Action::kSkip
-                                     : NonFinitePolicy::Action::kRollBack;
-  policy.lr_factor = config.Double("non_finite.lr_factor", 0.5);
-  if (!(policy.lr_factor > 0 && policy.lr_factor < 1))
-    config.Bad("non_finite.lr_factor", "is out of range", "a number between 0 and 1");
-  policy.max_events = static_cast<int>(config.Int("non_finite.max_events", 5));
-  return policy;
 }
 
 // Faster R-CNNs and classifiers have them; whether they are trained is the config's word.
@@ -185,7 +137,8 @@ void BuildSteps(const Reader& config, const TrainOptions& options,
   s.background_last = BackgroundOf(config) == Background::kLast;
   std::shared_future<FlatState> first;
   Timed(s, "weights", [&] {
-    std::shared_ptr<graph::ParamLayout> layout = CompleteLayout(s, shapes.front());
+    std::shared_ptr<graph::ParamLayout> layout =
+        LayoutOf(*s.model, s.optimizer, shapes.front(), s.compute);
     s.params = std::make_unique<graph::ParamBuffers>(*s.backend, layout, s.compute, true,
                                                      OptimizerSlotCount(s.optimizer),
                                                      s.optimizer.cumulative_iters > 1);
@@ -201,17 +154,12 @@ void BuildSteps(const Reader& config, const TrainOptions& options,
   });
 }
 
-// Often left over from a base config whose optimizer or policy is another one.
+// Often left over from a base config whose model, optimizer or policy is another one.
 void WarnOfUnused(const Reader& config, const Warn& warn) {
   std::vector<std::string> keys;
-  for (const config::UnusedKey& key : config.UnusedKeys()) {
-    if (key.path.starts_with("optimizer.") || key.path.starts_with("lr_config."))
-      keys.push_back(key.path);
-  }
+  for (const config::UnusedKey& key : UnusedByTraining(config)) keys.push_back(key.path);
   if (keys.empty()) return;
-  warn("config.unused",
-       fmt::format("not used with {} and {}: {}", config.String("optimizer.type", "SGD"),
-                   config.String("lr_config.policy", "a fixed rate"), fmt::join(keys, ", ")));
+  warn("config.unused", fmt::format("this run never reads {}", fmt::join(keys, ", ")));
 }
 
 }  // namespace
@@ -255,21 +203,17 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
   auto s = std::make_unique<Setup>();
   s->model = models::CreateModel(config.Child("model"));
   s->optimizer = ReadOptimizer(config);
+  s->settings = ReadRunSettings(config, *s->model);
   Timed(*s, "data", [&] { OpenData(config, options, warn, *s); });
-  s->max_epochs = options.max_epochs >= 0 ? options.max_epochs
-                                          : static_cast<int>(config.Int("runner.max_epochs"));
-  if (s->max_epochs < 0 || s->max_epochs > 1000000)
-    config.Bad("runner.max_epochs", "is out of range", "an int from 0 to 1000000");
   // The schedule spans the config's epochs, also when only the first few are run again.
-  int planned_epochs = static_cast<int>(config.Int("runner.max_epochs", s->max_epochs));
+  int planned_epochs = s->settings.max_epochs >= 0 ? s->settings.max_epochs : options.max_epochs;
+  if (planned_epochs < 0) config.Int("runner.max_epochs");  // says that it is missing
+  if (options.max_epochs >= 0) s->settings.max_epochs = options.max_epochs;
   s->schedule = std::make_unique<Schedule>(
       ReadSchedule(config, std::max(planned_epochs, 1), s->steps_per_epoch()));
   for (const std::string& doubt : s->schedule->Doubts()) warn("schedule.doubt", doubt);
-  WarnOfUnused(config, warn);
-  s->checkpoint_interval = static_cast<int>(config.Int("checkpoint_config.interval", 1));
-  s->keep = ReadKeepPolicy(config, *s->model);
-  s->non_finite = ReadNonFinite(config);
   BuildSteps(config, options, s->train->Shapes(), warn, *s);
+  WarnOfUnused(config, warn);
   if (s->trains_batch_norm && s->optimizer.cumulative_iters > 1) {
     warn("accumulate.batch_norm",
          fmt::format("batch norms are trained on each of the {} batches apart: this isn't the same "

@@ -18,16 +18,10 @@
 #include "exp/train/update.h"
 #include "src/train/batch_source.h"
 #include "src/train/evaluator.h"
+#include "src/train/run_settings.h"
 #include "src/train/step_runner.h"
 
 namespace xp::train {
-
-// `non_finite`: what happens when a loss, a gradient or a weight isn't finite any more.
-struct NonFinitePolicy {
-  enum class Action { kStop, kSkip, kRollBack } action = Action::kStop;
-  double lr_factor = 0.5;  // of the learning rate after a roll back
-  int max_events = 5;      // then it stops
-};
 
 struct Setup {
   std::unique_ptr<graph::Backend> backend;
@@ -37,11 +31,7 @@ struct Setup {
   OptimizerOptions optimizer;
   std::vector<std::string> slot_names;
   std::unique_ptr<Schedule> schedule;
-  int max_epochs = 0;
-  int eval_interval = 0;        // epochs; 0: never
-  int checkpoint_interval = 1;  // epochs
-  KeepPolicy keep;
-  NonFinitePolicy non_finite;
+  RunSettings settings;
   bool trains_batch_norm = false;
   // Where optimizer.lr was set for another batch (auto_scale_lr.base_batch_size): what the rule
   // gives for this one, and a line with all of its numbers. 0 and "" where it fits.

@@ -60,7 +60,7 @@ class Trainer {
     EmitStart();
     bool stopped = false;
     if (!traced_) trace_.start = setup_->ReadState();
-    for (epoch_ = first_epoch_; epoch_ < setup_->max_epochs && !stopped;) {
+    for (epoch_ = first_epoch_; epoch_ < setup_->settings.max_epochs && !stopped;) {
       Outcome outcome = RunEpoch();
       stopped = outcome == Outcome::kStopped;
       if (outcome == Outcome::kAgain) continue;  // from trace_.start, as first_batch_ says
@@ -84,7 +84,7 @@ class Trainer {
     metrics_.assign(point.metrics.begin(), point.metrics.end());
     if (point.epoch_begin) TraceFromBegin(std::move(*point.epoch_begin), point.epoch_begin_step);
     // A process that was killed behind its last checkpoint didn't come to this.
-    RemoveSuperfluous(options_.work_dir, setup_->keep);
+    RemoveSuperfluous(options_.work_dir, setup_->settings.keep);
   }
 
   // What is resumed in the middle of an epoch rolls back to its begin, as if it hadn't been
@@ -116,7 +116,7 @@ class Trainer {
 
   void EmitStart() {
     StartEvent e;
-    e.max_epochs = setup_->max_epochs;
+    e.max_epochs = setup_->settings.max_epochs;
     e.start_epoch = first_epoch_;
     e.steps_per_epoch = setup_->steps_per_epoch();
     e.start_step = step_;
@@ -259,7 +259,7 @@ class Trainer {
     SaveIncident(incident, *setup_, options_);
     observer_.OnWarning({"nonfinite.report", IncidentText(incident), incident.step});
     using Action = NonFinitePolicy::Action;
-    const NonFinitePolicy& policy = setup_->non_finite;
+    const NonFinitePolicy& policy = setup_->settings.non_finite;
     if (policy.action == Action::kStop || ++incidents_ > policy.max_events) Stop(incident);
     return policy.action == Action::kSkip ? Skip(incident) : RollBack(incident);
   }
@@ -291,7 +291,7 @@ class Trainer {
   }
 
   bool RollBack(const Incident& incident) {
-    lr_scale_ *= setup_->non_finite.lr_factor;
+    lr_scale_ *= setup_->settings.non_finite.lr_factor;
     setup_->WriteState(trace_.start);
     step_ = trace_.start_step;
     first_batch_ = trace_.start_batch;
@@ -323,7 +323,7 @@ class Trainer {
     auto hashes = std::async(std::launch::async, [&state] {
       return std::pair{WeightsHash(state), OptimizerHash(state)};
     });
-    bool last = epoch_ + 1 == setup_->max_epochs;
+    bool last = epoch_ + 1 == setup_->settings.max_epochs;
     if (!last && !Stopping()) {
       prefetched_epoch_ = epoch_ + 1;
       setup_->train->StartEpoch(static_cast<uint32_t>(prefetched_epoch_), 0);
@@ -350,8 +350,8 @@ class Trainer {
     }
     observer_.OnEpoch(e);
     metrics_ = e.metrics;
-    bool due = setup_->checkpoint_interval > 0 &&
-               ((epoch_ + 1) % setup_->checkpoint_interval == 0 || last);
+    bool due = setup_->settings.checkpoint_interval > 0 &&
+               ((epoch_ + 1) % setup_->settings.checkpoint_interval == 0 || last);
     if (due || Stopping()) SaveState(state, epoch_ + 1, 0);
     spare_ = std::move(trace_.start);
     trace_.start = std::move(state);
@@ -372,9 +372,9 @@ class Trainer {
   }
 
   bool EvaluationDue() const {
-    const int interval = setup_->eval_interval;
+    const int interval = setup_->settings.eval_interval;
     return setup_->evaluator && interval > 0 &&
-           ((epoch_ + 1) % interval == 0 || epoch_ + 1 == setup_->max_epochs);
+           ((epoch_ + 1) % interval == 0 || epoch_ + 1 == setup_->settings.max_epochs);
   }
 
   void Evaluate(EpochEvent* e) {
@@ -401,13 +401,13 @@ class Trainer {
       for (const auto& [name, value] : metrics_) info.metrics[name] = value;
     } else {
       info.metadata["exp.loss_sums"] = sums_.Text();
-      if (setup_->non_finite.action == NonFinitePolicy::Action::kRollBack) {
+      if (setup_->settings.non_finite.action == NonFinitePolicy::Action::kRollBack) {
         extras.epoch_begin = &trace_.start;
         extras.epoch_begin_step = trace_.start_step;
       }
     }
     observer_.OnCheckpoint(WriteRunCheckpoint(options_.work_dir, info, state, *setup_, extras));
-    RemoveSuperfluous(options_.work_dir, setup_->keep);
+    RemoveSuperfluous(options_.work_dir, setup_->settings.keep);
   }
 
   static constexpr size_t kLag = 2;

@@ -172,6 +172,7 @@ void ReadMoments(const config::Reader& config, OptimizerOptions* o) {
 }
 
 void ReadGradients(const config::Reader& config, OptimizerOptions* o) {
+  config.Has("optimizer_config.grad_clip");  // null: none
   o->max_norm = config.Double("optimizer_config.grad_clip.max_norm", 0);
   o->max_value = config.Double("optimizer_config.grad_clip.max_value", 0);
   if (config.Double("optimizer_config.grad_clip.norm_type", 2) != 2) {

@@ -68,6 +68,27 @@ finds optimizer error 2 --set optimizer.lr=.nan
 finds optimizer error 2 --set 'lr_config.step=[8, 8]'
 finds optimizer error 2 --set lr_config.policy=cosine --set lr_config.min_lr=1
 
+# What the model doesn't have, as a run would say it, before there is any data.
+finds optimizer error 2 --set '+optimizer.paramwise_cfg.custom_keys={bakcbone: {lr_mult: 0.1}}'
+has "$said" 'they begin with `backbone.body`'
+finds param-groups warning 0 --set '+optimizer.paramwise_cfg.custom_keys={conv1: {lr_mult: 0.1}}' --set model.backbone.frozen_stages=4
+finds model error 2 --set model.backbone.frozen_stages=5
+finds run error 2 --set +evaluation.save_best=bbox_map
+finds data error 2 --set data.train.multiscale_mode=range
+finds unused-key warning 0 --set '+reset=[roi_heads.*]'
+python3 - <<'P'
+import json, struct
+header = json.dumps({"backbone.body.conv1.weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+open("other.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + b"\0\0\0\0")
+P
+finds weights error 2 --set load_from=other.safetensors
+has "$said" 'backbone.body.conv1.weight has shape [1]'
+finds weights error 2 --set load_from=other.safetensors --set '+reset=[roi_head]'
+finds missing-path warning 0 --set load_from=nothing.pth
+"$exp" run good.yaml --dry-run --store dry --set model.backbone.frozen_stages=5 2>dry.txt && fail "a dry run checks nothing"
+has "$(cat dry.txt)" '-1 to 4'
+[ ! -e dry ] || fail "a dry run makes a store"
+
 # A classifier's folders.
 mkdir -p cells/{train,val}/{red,white}
 for folder in cells/*/*; do cp "$source_dir/tests/e2e/check.sh" "$folder/a.jpg"; done

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,11 @@ struct NamedTensor {
 // "optimizer.<slot name k>.<parameter>" ("ema.<parameter>" for the averages); each in file order.
 std::vector<NamedTensor> ExportState(const graph::ParamLayout& layout, const FlatState& state,
                                      const std::vector<std::string>& slot_names);
+// The shape that files give a parameter or a statistic; none where the model has no such tensor.
+std::optional<graph::Shape> ShapeInFiles(const graph::ParamLayout& layout, const std::string& name);
+// Whether a tensor of a file fits: timm's 1x1 convolutions are our matrices, a trailing 1x1 is no
+// difference.
+bool SameShape(graph::Shape a, graph::Shape b);
 // Where a named tensor belongs; false when the model has no such tensor. Throws UsageError naming
 // both shapes when they differ (a trailing 1x1 is no difference), `where` being the file.
 bool ImportTensor(const graph::ParamLayout& layout, const NamedTensor& tensor,

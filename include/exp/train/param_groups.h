@@ -35,9 +35,11 @@ struct ParamMultipliers {
 };
 ParamMultipliers MultipliersOf(const graph::Param& param, const ParamGroups& groups);
 
-// Throws UsageError when a rule fits no parameter of the model: a typing mistake would otherwise
-// train with other settings than the config says.
+// Throws UsageError that lists the rules that fit no parameter of the model: a typing mistake would
+// otherwise train with other settings than the config says.
 void CheckRules(const graph::ParamLayout& layout, const ParamGroups& groups);
+// Patterns of the rules that fit only parameters that aren't trained, or none.
+std::vector<std::string> IdleRules(const graph::ParamLayout& layout, const ParamGroups& groups);
 
 // From a whole config.
 ParamGroups ReadParamGroups(const config::Reader& config);

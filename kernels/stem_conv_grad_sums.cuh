@@ -5,6 +5,7 @@
 // doesn't exist, too).
 #pragma once
 
+#include "kernels/part_sums.cuh"
 #include "kernels/stem_conv_units.cuh"
 
 namespace xp::kernels {
@@ -38,48 +39,28 @@ __device__ inline void WriteSums(const float (&rows)[kRowTiles][2][4],
 
 #endif
 
-// Adds the blocks' sums up, in their order: 16 threads a quad take every 16th, then one adds those.
-constexpr int kSumThreads = 256, kSumLanes = 16, kSumGroups = kSumThreads / kSumLanes;
-static_assert(kPartQuads % kSumLanes == 0);
-
+// Where a sum of a block's tiles belongs.
 template <typename T>
-__global__ void __launch_bounds__(kSumThreads)
-    StemConvGradSumKernel(const float4* partial, int parts, T* dw) {
-  __shared__ float4 sums[kSumGroups][kSumLanes];
-  const int lane = static_cast<int>(threadIdx.x) % kSumLanes;
-  const int group = static_cast<int>(threadIdx.x) / kSumLanes;
-  const int quad = static_cast<int>(blockIdx.x) * kSumLanes + lane;
-  float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll 8
-  for (int part = group; part < parts; part += kSumGroups) {
-    const float4 v = partial[static_cast<int64_t>(part) * kPartQuads + quad];
-    sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+struct WriteStemWeight {
+  T* dw;
+
+  __device__ void operator()(int quad, int c, float sum) const {
+    const int g = quad % 32 / 4, t = quad % 4, v = quad / 32 % kTiles;
+    const int channel = quad / (32 * kTiles) * 16 + v % 2 * 8 + t * 2 + c % 2;
+    const bool pair = v >= 2 * kRowTiles;
+    // Two elements a word, of which the first doesn't count, or one: see both kernels.
+    constexpr bool kPairs = sizeof(T) == 2;
+    const int r = !pair ? v / 2 : (v / 2 - kRowTiles) * 2 + (kPairs ? g / 4 : c / 2);
+    const int element =
+        kPairs ? (pair ? 16 + g % 4 * 2 : g * 2) + c / 2 - 1 : (pair ? 16 : c / 2 * 8) + g;
+    if (r >= 7 || element < 0 || element >= kWeightRow) return;
+    dw[channel * kWeights + r * kWeightRow + element] = FromFloat<T>(sum);
   }
-  sums[group][lane] = sum;
-  __syncthreads();
-  if (threadIdx.x >= kSumLanes * 4) return;
-  const int at = static_cast<int>(threadIdx.x) / 4, c = static_cast<int>(threadIdx.x) % 4;
-  float all = 0;
-#pragma unroll
-  for (int k = 0; k < kSumGroups; ++k) all += reinterpret_cast<const float*>(&sums[k][at])[c];
-  // Which weight this is.
-  const int index = static_cast<int>(blockIdx.x) * kSumLanes + at;
-  const int g = index % 32 / 4, t = index % 4, v = index / 32 % kTiles;
-  const int channel = index / (32 * kTiles) * 16 + v % 2 * 8 + t * 2 + c % 2;
-  const bool pair = v >= 2 * kRowTiles;
-  // Two elements a word, of which the first doesn't count, or one: see both kernels.
-  constexpr bool kPairs = sizeof(T) == 2;
-  const int r = !pair ? v / 2 : (v / 2 - kRowTiles) * 2 + (kPairs ? g / 4 : c / 2);
-  const int element =
-      kPairs ? (pair ? 16 + g % 4 * 2 : g * 2) + c / 2 - 1 : (pair ? 16 : c / 2 * 8) + g;
-  if (r >= 7 || element < 0 || element >= kWeightRow) return;
-  dw[channel * kWeights + r * kWeightRow + element] = FromFloat<T>(all);
-}
+};
 
 template <typename T>
 void AddBlocks(const float4* partial, const Units& units, T* dw, cudaStream_t stream) {
-  StemConvGradSumKernel<T><<<kPartQuads / kSumLanes, kSumThreads, 0, stream>>>(
-      partial, static_cast<int>(units.blocks), dw);
+  AddParts(partial, static_cast<int>(units.blocks), kPartQuads, WriteStemWeight<T>{dw}, stream);
 }
 
 }  // namespace

@@ -118,6 +118,7 @@ void RunAll(Bench& b) {
   Stem(b, "r50 tf32 256x224x224", 256, 224, 224, xp::kernels::ElementType::kF32);
   Stem(b, "frcnn 16x800x1344", 16, 800, 1344, xp::bench::kType);
   Upsampling(b);
+  Conv3x3Wgrads(b);
   GroupedConvs(b);
   Images(b);
   Classification(b);

@@ -77,6 +77,7 @@ void Upsampling(Bench& b);
 void Images(Bench& b);
 void Classification(Bench& b);
 void Stem(Bench& b, const char* model, int n, int h, int w, kernels::ElementType type);
+void Conv3x3Wgrads(Bench& b);
 void GroupedConvs(Bench& b);
 void Updates(Bench& b);
 

@@ -323,6 +323,35 @@ TEST_CASE("our own stem gives the reference's result, and the same bits each tim
   }
 }
 
+TEST_CASE(
+    "our own 3 x 3 weight gradient gives the reference's result, and the same bits each time") {
+  if (TestDevice() == nullptr) return;
+  struct Size {
+    int64_t n, h, w, c, k;
+    int multiprocessors;
+  };
+  // One pixel, units that reach beyond the map, several tiles of channels, many units a block.
+  for (const Size& s :
+       {Size{1, 1, 1, 64, 64, 132}, Size{2, 5, 7, 64, 128, 132}, Size{1, 16, 16, 192, 64, 132},
+        Size{3, 9, 33, 64, 64, 132}, Size{5, 14, 14, 64, 64, 1}, Size{2, 7, 40, 128, 128, 9}}) {
+    ConvProblem p = Problem(ConvKind::kWeightGrad, DType::kF32, 8, s.c, s.k, 3, 1, 1);
+    p.n = s.n, p.h = p.p = s.h, p.w = p.q = s.w;
+    p.tf32 = true;
+    INFO(p.Key());
+    const OwnConvTarget target{
+        .major = 9, .multiprocessors = s.multiprocessors, .stream = TestDevice()->stream};
+    const auto plan = MakeConv3x3Wgrad(p, target);
+    REQUIRE(plan);
+    Checked checked(p);
+    checked.Check(*plan);
+    CHECK(checked.Run(*plan) == checked.Run(*plan));
+    p.tf32 = false;
+    CHECK(!MakeConv3x3Wgrad(p, target));
+    p.tf32 = true, p.stride = {2, 2};
+    CHECK(!MakeConv3x3Wgrad(p, target));
+  }
+}
+
 TEST_CASE("our own stem is among the plans and found by its name") {
   if (TestDevice() == nullptr) return;
   ConvProblem stem = Problem(ConvKind::kForward, DType::kBF16, 21, 3, 64, 7, 2, 3);

@@ -31,6 +31,7 @@ std::vector<OwnConv> OwnConvs(const ConvProblem& problem, cudaStream_t stream) {
     made.push_back({plain.name + ":" + name, Complete(plain, problem, std::move(plan), stream)});
   };
   add("grouped", MakeGroupedConv(plain.problem, target));
+  add("3x3", MakeConv3x3Wgrad(plain.problem, target));
   return made;
 }
 

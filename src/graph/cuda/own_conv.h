@@ -31,5 +31,6 @@ struct OwnConvTarget {
 // added by OwnConvs: they see neither, but for the stem's, which does both. All repeat bit for bit.
 std::unique_ptr<ConvPlan> MakeGroupedConv(const ConvProblem& problem, const OwnConvTarget& target);
 std::unique_ptr<ConvPlan> MakeStemConv(const ConvProblem& problem, const OwnConvTarget& target);
+std::unique_ptr<ConvPlan> MakeConv3x3Wgrad(const ConvProblem& problem, const OwnConvTarget& target);
 
 }  // namespace xp::graph::cuda

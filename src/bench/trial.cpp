@@ -87,16 +87,9 @@ uint64_t PlannedBytes(const Graph& written, const train::OptimizerOptions& optim
   Graph g = written;
   if (g.fusible()) graph::RunStepPasses(g, passes);
   graph::MemoryPlan plan = graph::PlanMemory(g, std::vector<size_t>(g.ops().size(), 0));
-  auto params = static_cast<uint64_t>(g.layout().param_elements());
-  auto states = static_cast<uint64_t>(g.layout().state_elements());
-  uint64_t flat = params * 4 * (1 + static_cast<uint64_t>(train::OptimizerSlotCount(optimizer)));
-  if (g.compute() == DType::kF32) {
-    flat += params * 4;
-  } else {
-    flat += static_cast<uint64_t>(g.layout().grad_elements()) * 4;
-    flat += params * 2 * graph::DTypeSize(g.compute());
-  }
-  return plan.arena_bytes + plan.persistent_bytes + flat + states * 4;
+  return plan.arena_bytes + plan.persistent_bytes +
+         graph::ParamBuffers::BytesNeeded(g.layout(), g.compute(), true,
+                                          train::OptimizerSlotCount(optimizer), false);
 }
 
 Work WorkOf(const Graph& g) {

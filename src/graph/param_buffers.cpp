@@ -6,22 +6,43 @@
 
 namespace xp::graph {
 
+namespace {
+
+// Calls add(storage, bytes) for each buffer there is.
+template <typename Add>
+void EachBuffer(const ParamLayout& layout, DType compute, bool training, int optimizer_slots,
+                bool accumulate, const Add& add) {
+  const bool copy = compute != DType::kF32;
+  auto of = [&](Storage storage, int64_t elements, DType dtype) {
+    add(storage, static_cast<size_t>(elements) * DTypeSize(dtype));
+  };
+  const int64_t params = layout.param_elements();
+  of(Storage::kParam, params, DType::kF32);
+  of(Storage::kState, layout.state_elements(), DType::kF32);
+  if (copy) of(Storage::kParamCompute, params, compute);
+  if (!training) return;
+  of(Storage::kGrad, copy ? layout.grad_elements() : params, DType::kF32);
+  if (copy) of(Storage::kGradCompute, params, compute);
+  if (optimizer_slots > 0) of(Storage::kOptimizer, params * optimizer_slots, DType::kF32);
+  if (accumulate) of(Storage::kAccumulated, params, DType::kF32);
+}
+
+}  // namespace
+
+size_t ParamBuffers::BytesNeeded(const ParamLayout& layout, DType compute, bool training,
+                                 int optimizer_slots, bool accumulate) {
+  size_t total = 0;
+  EachBuffer(layout, compute, training, optimizer_slots, accumulate,
+             [&](Storage, size_t bytes) { total += bytes; });
+  return total;
+}
+
 ParamBuffers::ParamBuffers(Backend& backend, std::shared_ptr<const ParamLayout> layout,
                            DType compute, bool training, int optimizer_slots, bool accumulate)
     : backend_(backend), layout_(std::move(layout)), compute_(compute), slots_(optimizer_slots) {
-  auto add = [&](Storage storage, int64_t elements, DType dtype) {
-    size_t bytes = static_cast<size_t>(elements) * DTypeSize(dtype);
+  EachBuffer(*layout_, compute_, training, slots_, accumulate, [&](Storage storage, size_t bytes) {
     buffers_[static_cast<int>(storage)] = backend_.Allocate(bytes);
-  };
-  int64_t params = layout_->param_elements();
-  add(Storage::kParam, params, DType::kF32);
-  add(Storage::kState, layout_->state_elements(), DType::kF32);
-  if (compute_ != DType::kF32) add(Storage::kParamCompute, params, compute_);
-  if (!training) return;
-  add(Storage::kGrad, compute_ == DType::kF32 ? params : layout_->grad_elements(), DType::kF32);
-  if (compute_ != DType::kF32) add(Storage::kGradCompute, params, compute_);
-  if (slots_ > 0) add(Storage::kOptimizer, params * slots_, DType::kF32);
-  if (accumulate) add(Storage::kAccumulated, params, DType::kF32);
+  });
 }
 
 void* ParamBuffers::Data(Storage storage) const {

@@ -5,9 +5,11 @@
 #include "exp/base/hash.h"
 #include "exp/base/philox.h"
 #include "exp/graph/autodiff.h"
+#include "exp/graph/backend.h"
 #include "exp/graph/builder.h"
 #include "exp/graph/memory_plan.h"
 #include "exp/graph/passes.h"
+#include "exp/graph/program.h"
 #include "src/graph/half.h"
 
 using namespace xp::graph;
@@ -177,6 +179,27 @@ TEST_CASE("file order is torch's and converts back") {
   CHECK(memory[1] == 6);  // pixel 0, channel 1
   ToFileOrder(linear, memory.data(), again.data());
   CHECK(again == file);
+}
+
+TEST_CASE("the flat buffers are as large as was said before") {
+  Graph g = NewGraph();
+  TensorId x = g.AddInput("x", {2, 8, 8, 8}, DType::kF32);
+  Block(g, x);
+  const auto layout = g.shared_layout();
+  const auto params = static_cast<size_t>(layout->param_elements());
+  const auto states = static_cast<size_t>(layout->state_elements());
+  const auto backend = CreateCpuBackend({});
+  for (DType type : {DType::kF32, DType::kBF16}) {
+    for (int slots : {0, 2}) {
+      const ParamBuffers training(*backend, layout, type, true, slots, true);
+      CHECK(ParamBuffers::BytesNeeded(*layout, type, true, slots, true) == training.TotalBytes());
+      CHECK(training.Bytes(Storage::kOptimizer) == 4 * params * static_cast<size_t>(slots));
+    }
+    const ParamBuffers inference(*backend, layout, type, false, 0, false);
+    CHECK(inference.TotalBytes() == ParamBuffers::BytesNeeded(*layout, type, false, 0, false));
+    const size_t element = type == DType::kF32 ? 4 : 6;
+    CHECK(inference.TotalBytes() == element * params + 4 * states);
+  }
 }
 
 TEST_CASE("initial values depend on seed and name only, with the asked spread") {

@@ -23,6 +23,10 @@ class ParamBuffers {
   ParamBuffers(Backend& backend, std::shared_ptr<const ParamLayout> layout, DType compute,
                bool training, int optimizer_slots, bool accumulate);
 
+  // What TotalBytes of such buffers would be; nothing is allocated.
+  static size_t BytesNeeded(const ParamLayout& layout, DType compute, bool training,
+                            int optimizer_slots, bool accumulate);
+
   const ParamLayout& layout() const { return *layout_; }
   Backend& backend() const { return backend_; }
   void* Data(Storage storage) const;  // null when that buffer doesn't exist

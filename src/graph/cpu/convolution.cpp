@@ -1,10 +1,8 @@
 // Convolution and its gradients: oneDNN does the work (onednn.h); the bias gradient is a sum over
 // rows of our own.
-#include <utility>
-
 #include "src/graph/cpu/kernel.h"
 #include "src/graph/cpu/norm.h"
-#include "src/graph/cpu/onednn.h"
+#include "src/graph/cpu/onednn_kernel.h"
 #include "src/graph/cpu/shapes.h"
 
 namespace xp::graph::cpu {
@@ -31,26 +29,9 @@ ConvProblem Describe(const Op& op, const Tensor& x, const Tensor& w, const Tenso
   return p;
 }
 
-class Convolution : public Kernel {
- public:
-  Convolution(bool bias, std::unique_ptr<OnednnOp> op) : bias_(bias), op_(std::move(op)) {}
-
-  size_t WorkspaceBytes() const override { return op_->WorkspaceBytes(); }
-  void Run(const KernelArgs& args) override {
-    op_->Run(args.in[0], args.in[1], bias_ ? args.In<float>(2) : nullptr, args.out[0],
-             args.workspace);
-  }
-
- private:
-  bool bias_;
-  std::unique_ptr<OnednnOp> op_;
-};
-
 std::unique_ptr<Kernel> Make(const Context& context, const ConvProblem& problem,
                              Direction direction) {
-  auto op = MakeConvolution(problem, direction, context.threads);
-  if (op == nullptr) return nullptr;
-  return std::make_unique<Convolution>(problem.bias, std::move(op));
+  return OnednnKernel::Of(MakeConvolution(problem, direction, context.threads), problem.bias);
 }
 
 class BiasGrad : public Kernel {

@@ -1,8 +1,6 @@
 // Fully connected layers: oneDNN's matrix products (onednn.h).
-#include <utility>
-
 #include "src/graph/cpu/kernel.h"
-#include "src/graph/cpu/onednn.h"
+#include "src/graph/cpu/onednn_kernel.h"
 #include "src/graph/cpu/shapes.h"
 
 namespace xp::graph::cpu {
@@ -18,26 +16,9 @@ LinearProblem Describe(const Tensor& w, const Tensor& rows) {
   return p;
 }
 
-class Linear : public Kernel {
- public:
-  Linear(bool bias, std::unique_ptr<OnednnOp> op) : bias_(bias), op_(std::move(op)) {}
-
-  size_t WorkspaceBytes() const override { return op_->WorkspaceBytes(); }
-  void Run(const KernelArgs& args) override {
-    op_->Run(args.in[0], args.in[1], bias_ ? args.In<float>(2) : nullptr, args.out[0],
-             args.workspace);
-  }
-
- private:
-  bool bias_;
-  std::unique_ptr<OnednnOp> op_;
-};
-
 std::unique_ptr<Kernel> Make(const Context& context, const LinearProblem& problem,
                              Direction direction) {
-  auto op = MakeProduct(problem, direction, context.threads);
-  if (op == nullptr) return nullptr;
-  return std::make_unique<Linear>(problem.bias, std::move(op));
+  return OnednnKernel::Of(MakeProduct(problem, direction, context.threads), problem.bias);
 }
 
 }  // namespace

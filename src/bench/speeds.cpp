@@ -44,7 +44,11 @@ double Fastest(Body body, double at_most_seconds) {
 }
 
 double CopySpeed(Backend& backend) {
-  const size_t bytes = backend.is_cuda() ? size_t{1} << 30 : size_t{128} << 20;
+  size_t bytes = backend.is_cuda() ? size_t{1} << 30 : size_t{128} << 20;
+  // Two buffers; smaller ones than a CPU's caches would tell those caches' speed.
+  constexpr size_t kLeast = size_t{64} << 20;
+  const uint64_t room = backend.Memory().free_bytes;
+  if (room / 4 < bytes) bytes = std::max<size_t>(kLeast, room / 4 / kLeast * kLeast);
   graph::Graph g(std::make_shared<graph::ParamLayout>());
   // ReLU reads and writes each byte once; through the graph, so that any backend can be asked.
   auto a = backend.Allocate(bytes), b = backend.Allocate(bytes);

@@ -10,10 +10,10 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
+#include "exp/base/resources.h"
 #include "exp/config/canonical.h"
 #include "exp/record/reader.h"
 #include "exp/record/store.h"
@@ -65,10 +65,7 @@ class Everyone : public train::Observer {
   std::vector<train::Observer*> all_;
 };
 
-int ThreadCount(const Launch& launch) {
-  return launch.threads > 0 ? launch.threads
-                            : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
+int ThreadCount(const Launch& launch) { return launch.threads > 0 ? launch.threads : UsableCpus(); }
 
 // The data sets that the config names: data.train, data.val, data.test.
 std::vector<record::DatasetRow> Fingerprints(const config::Node& root,

@@ -1,9 +1,8 @@
 #include "src/cli/machine_environment.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "exp/base/resources.h"
 #include "exp/graph/cuda_build.h"
 #include "exp/snapshot/environment.h"
 #include "exp/snapshot/redact.h"
@@ -14,7 +13,7 @@ std::string MachineEnvironment(bool python) {
   snapshot::Redactor redactor;
   redactor.LearnEnvironment();
   snapshot::EnvironmentOptions options;
-  options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  options.threads = UsableCpus();
   options.python = python;
   nlohmann::json all =
       nlohmann::json::parse(snapshot::CaptureEnvironment(options, redactor), nullptr, false);

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <filesystem>
 #include <mutex>
-#include <thread>
 
 #include "exp/base/error.h"
+#include "exp/base/parallel.h"
 #include "exp/data/image_io.h"
 #include "src/data/sample.h"
 
@@ -168,24 +167,14 @@ class FileChecker {
 std::vector<FileCheck> CheckFiles(const AuditPart& part, const AuditOptions& options) {
   const std::vector<CocoImage>& images = part.dataset->images;
   std::vector<FileCheck> checks(images.size());
-  std::atomic<size_t> next{0};
   std::mutex progress_mutex;
   int64_t done = 0;
-  auto work = [&] {
-    for (size_t i = next++; i < images.size(); i = next++) {
-      FileChecker(images[i], part.img_prefix, options, &checks[i]).Run();
-      std::lock_guard lock(progress_mutex);
-      ++done;
-      if (options.progress) options.progress(done, static_cast<int64_t>(images.size()));
-    }
-  };
-  int threads = options.threads > 0
-                    ? options.threads
-                    : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  std::vector<std::thread> pool;
-  for (int t = 1; t < threads; ++t) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
+  ForEachInParallel(images.size(), options.threads, [&](size_t i) {
+    FileChecker(images[i], part.img_prefix, options, &checks[i]).Run();
+    std::lock_guard lock(progress_mutex);
+    ++done;
+    if (options.progress) options.progress(done, static_cast<int64_t>(images.size()));
+  });
   return checks;
 }
 

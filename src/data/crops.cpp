@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <mutex>
-#include <thread>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/parallel.h"
 #include "exp/data/image_io.h"
 #include "exp/data/jpeg.h"
 
@@ -67,27 +65,12 @@ class Cutter {
       }
       report_.cut[c.name] = 0;
     }
-    int count = o_.threads > 0
-                    ? o_.threads
-                    : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    std::vector<std::thread> pool;
-    for (int t = 0; t < count; ++t) pool.emplace_back([this] { Work(); });
-    for (std::thread& t : pool) t.join();
-    if (problem_) std::rethrow_exception(problem_);
+    ForEachInParallel(dataset_.images.size(), o_.threads,
+                      [this](size_t i) { One(static_cast<int>(i)); });
     return report_;
   }
 
  private:
-  void Work() {
-    try {
-      for (size_t i; (i = next_.fetch_add(1)) < dataset_.images.size();) One(static_cast<int>(i));
-    } catch (...) {
-      std::lock_guard lock(mutex_);
-      if (!problem_) problem_ = std::current_exception();
-      next_ = dataset_.images.size();
-    }
-  }
-
   void One(int index) {
     if (dataset_.Of(index).empty()) return;
     const CocoImage& info = dataset_.images[static_cast<size_t>(index)];
@@ -115,9 +98,7 @@ class Cutter {
   const CocoDataset& dataset_;
   const fs::path &images_, &out_;
   const CropOptions& o_;
-  std::atomic<size_t> next_{0};
   std::mutex mutex_;
-  std::exception_ptr problem_;
   CropReport report_;
 };
 

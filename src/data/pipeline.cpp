@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "exp/base/error.h"
+#include "exp/base/parallel.h"
+
 namespace xp::data {
 
 Pipeline::Pipeline(BatchSource* source, int workers, int depth)
     : source_(source), slots_(std::max(depth, 1)) {
-  for (int i = 0; i < std::max(workers, 1); ++i) threads_.emplace_back([this] { Work(); });
+  threads_ = StartThreads(std::max(workers, 1), [this](int) { Work(); });
+  if (threads_.empty()) {
+    throw JobError({.what = "the system lets no thread start for the loader",
+                    .next = "`exp doctor` tells the limits of threads and memory"});
+  }
 }
 
 Pipeline::~Pipeline() {

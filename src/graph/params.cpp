@@ -1,14 +1,13 @@
 #include "exp/graph/params.h"
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include "exp/base/hash.h"
+#include "exp/base/parallel.h"
 #include "exp/base/philox.h"
+#include "exp/base/resources.h"
 
 namespace xp::graph {
 namespace {
@@ -114,24 +113,11 @@ void Draw(const Param& p, uint64_t seed, size_t begin, size_t end, float* values
   }
 }
 
-// body(0) .. body(count - 1) on all cores.
-void InParallel(size_t count, const std::function<void(size_t)>& body) {
-  constexpr size_t kMaxThreads = 16;
-  size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMaxThreads);
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (size_t i = next++; i < count; i = next++) body(i);
-  };
-  std::vector<std::thread> others;
-  for (size_t i = 1; i < std::min(threads, count); ++i) others.emplace_back(work);
-  work();
-  for (std::thread& thread : others) thread.join();
-}
-
 }  // namespace
 
 void InitializeParams(const ParamLayout& layout, uint64_t seed, float* flat) {
   constexpr size_t kChunk = 1 << 16;
+  const int threads = std::min(16, UsableCpus());
   struct Part {
     const Param* param;
     size_t begin, end;
@@ -149,10 +135,10 @@ void InitializeParams(const ParamLayout& layout, uint64_t seed, float* flat) {
     for (size_t i = 0; i < size; i += kChunk) parts.push_back({&p, i, std::min(size, i + kChunk)});
   }
   std::vector<float> file(static_cast<size_t>(layout.param_elements()));
-  InParallel(parts.size(), [&](size_t i) {
+  ForEachInParallel(parts.size(), threads, [&](size_t i) {
     Draw(*parts[i].param, seed, parts[i].begin, parts[i].end, file.data() + parts[i].param->offset);
   });
-  InParallel(drawn.size(), [&](size_t i) {
+  ForEachInParallel(drawn.size(), threads, [&](size_t i) {
     FromFileOrder(*drawn[i], file.data() + drawn[i]->offset, flat + drawn[i]->offset);
   });
 }

@@ -3,16 +3,15 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 #include <unordered_set>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "exp/base/hash.h"
+#include "exp/base/parallel.h"
 #include "src/snapshot/hash_cache.h"
 
 namespace fs = std::filesystem;
@@ -96,20 +95,6 @@ struct Image {
   std::string hash;
 };
 
-template <class Work>
-void InParallel(size_t count, int threads, Work work) {
-  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  threads = static_cast<int>(std::min<size_t>(static_cast<size_t>(threads), count));
-  std::atomic<size_t> next{0};
-  auto loop = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < count;) work(i);
-  };
-  std::vector<std::thread> pool;
-  for (int t = 1; t < threads; ++t) pool.emplace_back(loop);
-  loop();
-  for (std::thread& t : pool) t.join();
-}
-
 std::string ListText(const std::vector<Image>& images) {
   std::string out;
   for (const Image& image : images) {
@@ -155,7 +140,7 @@ DatasetFingerprint FingerprintDataset(const fs::path& ann_file, const fs::path& 
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::vector<Image> images(names.size());
   std::atomic<int64_t> bytes{0}, missing{0}, hashed{0};
-  InParallel(images.size(), options.threads, [&](size_t i) {
+  ForEachInParallel(images.size(), options.threads, [&](size_t i) {
     images[i].name = names[i];
     images[i].there = StatFile(img_prefix / names[i], images[i].key);
     images[i].there ? bytes += images[i].key.size : ++missing;
@@ -163,7 +148,7 @@ DatasetFingerprint FingerprintDataset(const fs::path& ann_file, const fs::path& 
   out.cheap = options.mode == DataMode::kCheap ||
               (options.mode == DataMode::kAuto && bytes > options.auto_limit_bytes);
   HashCache cache(options.cache_file);
-  InParallel(images.size(), options.threads, [&](size_t i) {
+  ForEachInParallel(images.size(), options.threads, [&](size_t i) {
     Image& image = images[i];
     image.hash = image.there ? "-" : "missing";
     if (!image.there || out.cheap) return;

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <thread>
 #include <unordered_map>
 
 #include "exp/base/error.h"
+#include "exp/base/parallel.h"
 #include "src/train/coco_eval_match.h"
 
 namespace xp::train {
@@ -26,22 +25,6 @@ struct Curve {
   std::vector<double> precision;  // [thresholds, recalls]; only for 100 detections
 };
 
-// Runs f(i) for i in 0 .. n-1 on several threads.
-template <typename F>
-void ParallelFor(size_t n, int threads, const F& f) {
-  size_t count = threads > 0 ? static_cast<size_t>(threads)
-                             : std::max(1u, std::thread::hardware_concurrency());
-  count = std::min(count, n);
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (size_t i = next++; i < n; i = next++) f(i);
-  };
-  std::vector<std::thread> pool;
-  for (size_t t = 1; t < count; ++t) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
-}
-
 class Evaluation {
  public:
   Evaluation(const data::CocoDataset& dataset, const Detections& detections, int threads)
@@ -54,10 +37,10 @@ class Evaluation {
     SortImages();
     GroupDetections();
     matches_.resize(images_.size() * classes_);
-    ParallelFor(images_.size(), threads_, [&](size_t i) { Match(i); });
+    ForEachInParallel(images_.size(), threads_, [&](size_t i) { Match(i); });
     curves_.resize(classes_ * kAreas * 3);
-    ParallelFor(classes_ * kAreas, threads_,
-                [&](size_t i) { Accumulate(i / kAreas, static_cast<int>(i % kAreas)); });
+    ForEachInParallel(classes_ * kAreas, threads_,
+                      [&](size_t i) { Accumulate(i / kAreas, static_cast<int>(i % kAreas)); });
     return Summarize();
   }
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "exp/base/error.h"
+#include "exp/base/resources.h"
 #include "exp/config/lr_check.h"
 #include "exp/config/reader.h"
 #include "exp/train/checkpoint.h"
@@ -308,9 +309,9 @@ class Trainer {
     for (const std::string& warning : loader.TakeWarnings())
       observer_.OnWarning({"data.image_replaced", warning, step_});
     double first = std::max(first_wait_seconds_, 0.0);
-    std::optional<Starvation> starved = FindStarvation(
-        {train_seconds - first, epoch_data_seconds_ - first, loader.workers(),
-         static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), loader.TakeStages()});
+    std::optional<Starvation> starved =
+        FindStarvation({train_seconds - first, epoch_data_seconds_ - first, loader.workers(),
+                        UsableCpus(), loader.TakeStages()});
     // Once is enough for each bottleneck: an epoch's wait is in its record anyway.
     if (starved && told_bottlenecks_.insert(starved->bottleneck).second)
       observer_.OnWarning({"data.starved", starved->message, step_});

@@ -9,11 +9,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <new>
-#include <thread>
 
 #include "exp/base/error.h"
+#include "exp/base/resources.h"
 #include "exp/graph/cpu.h"
 #include "exp/graph/memory_plan.h"
 #include "src/graph/cpu/onednn.h"
@@ -22,6 +21,7 @@
 namespace xp::graph {
 namespace {
 
+constexpr size_t kCodeBytes = size_t{48} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 class HostBuffer : public Buffer {
@@ -69,30 +69,6 @@ class FunctionRecording : public Recording {
   std::function<void()> body_;
 };
 
-// A cgroup v2 limit, or UINT64_MAX.
-uint64_t CgroupLimit() {
-  std::ifstream in("/sys/fs/cgroup/memory.max");
-  uint64_t limit = 0;
-  return in >> limit ? limit : UINT64_MAX;
-}
-
-uint64_t CgroupUsed() {
-  std::ifstream in("/sys/fs/cgroup/memory.current");
-  uint64_t used = 0;
-  return in >> used ? used : 0;
-}
-
-uint64_t MeminfoBytes(const std::string& key) {
-  std::ifstream in("/proc/meminfo");
-  std::string name, unit;
-  uint64_t kib = 0;
-  while (in >> name >> kib) {
-    if (name == key + ":") return kib * 1024;
-    std::getline(in, unit);
-  }
-  return 0;
-}
-
 // In PlanNotes(), as the CUDA backend writes it: a reproduction rewrites its steps as the run did.
 const std::string kStepPassesNote = "step passes = ";
 
@@ -112,12 +88,36 @@ StepPasses CpuPasses(const CpuOptions& options) {
   return passes;
 }
 
+// OpenMP ends the program where it can't start its threads.
+void RequireThreads(int threads) {
+  int started = StartableThreads(threads - 1) + 1;
+  if (started == threads) return;
+  throw JobError(
+      {.what = fmt::format("{} threads are to compute, the system gives {}", threads, started),
+       .where = "cpu",
+       .expected = fmt::format("`ulimit -u`, a container's limit of processes, memory and "
+                               "`ulimit -v` that allow {} threads",
+                               threads),
+       .next = "raise the limit (`exp doctor --look` tells them)"});
+}
+
+// The kernel gives any amount and ends the program when it is written.
+void RequireRoom(size_t bytes, const DeviceMemory& memory) {
+  constexpr size_t kSmall = size_t{16} << 20;
+  if (bytes < kSmall || memory.total_bytes == 0 || bytes <= memory.free_bytes) return;
+  throw JobError(
+      {.what = fmt::format("mem lim: {} MiB more are needed, {} MiB of {} MiB are free",
+                           bytes >> 20, memory.free_bytes >> 20, memory.total_bytes >> 20),
+       .where = "cpu",
+       .next = "a smaller batch, or more memory (`exp doctor` tells the limits)"});
+}
+
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(const CpuOptions& options)
       : rewrites_(options.step_passes), passes_(CpuPasses(options)) {
-    int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    context_.threads = options.threads > 0 ? options.threads : cores;
+    context_.threads = options.threads > 0 ? options.threads : UsableCpus();
+    RequireThreads(context_.threads);
     description_ = fmt::format("cpu, {} threads", context_.threads);
   }
   const std::string& name() const override { return name_; }
@@ -130,20 +130,17 @@ class CpuBackend : public Backend {
   }
 
   std::unique_ptr<Kernel> CreateKernel(const Graph& g, const Op& op) override {
+    // oneDNN doesn't look whether it got memory for the code that it makes.
+    if (AddressesLimited()) RequireRoom(kCodeBytes, Memory());
     return cpu::MakeKernel(context_, g, op);
   }
   std::unique_ptr<Buffer> Allocate(size_t bytes) override {
+    RequireRoom(bytes, Memory());
     return std::make_unique<HostBuffer>(bytes);
   }
   DeviceMemory Memory() const override {
-    uint64_t total = MeminfoBytes("MemTotal"), free = MeminfoBytes("MemAvailable");
-    uint64_t limit = CgroupLimit();
-    if (limit < total) {
-      uint64_t used = CgroupUsed();
-      total = limit;
-      free = std::min(free, limit > used ? limit - used : 0);
-    }
-    return {free, total};
+    MemoryRoom room = UsableMemory();
+    return {room.free_bytes, room.total_bytes};
   }
   void Upload(void* device, const void* host, size_t bytes) override {
     std::memcpy(device, host, bytes);

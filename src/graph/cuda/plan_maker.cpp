@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 
+#include "exp/base/resources.h"
 #include "src/graph/cuda/own_conv.h"
 
 namespace xp::graph::cuda {
@@ -144,7 +145,7 @@ void PlanMaker::Stop() {
 void PlanMaker::Start(std::vector<Request> requests) {
   Stop();
   for (Request& request : requests) jobs_.push_back({std::move(request), State::kWaiting, {}});
-  size_t cores = std::max(2u, std::thread::hardware_concurrency());
+  auto cores = static_cast<size_t>(std::max(2, UsableCpus()));
   size_t threads = std::min({cores - 1, kMaxThreads, jobs_.size()});
   for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
 }

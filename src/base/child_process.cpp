@@ -49,7 +49,16 @@ ChildProcess::ChildProcess(const std::vector<std::string>& argv, bool errors) {
   posix_spawn_file_actions_adddup2(&actions, in[1], 0);
   posix_spawn_file_actions_adddup2(&actions, out[1], 1);
   if (!errors) posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  int failed = ::posix_spawnp(&pid_, words[0], &actions, nullptr, words.data(), environ);
+  // What this program ignores (src/cli/app.cpp) isn't for others to ignore.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t usual;
+  ::sigemptyset(&usual);
+  ::sigaddset(&usual, SIGXFSZ);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  int failed = ::posix_spawnp(&pid_, words[0], &actions, &attributes, words.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   ::close(in[1]);
   ::close(out[1]);

@@ -26,7 +26,10 @@ void WriteAll(int fd, std::string_view content, const std::filesystem::path& pat
     if (n < 0) {
       throw JobError({.what = std::string("writing failed: ") + std::strerror(errno),
                       .where = path.string(),
-                      .next = errno == ENOSPC ? "free space on the disk" : ""});
+                      .next = errno == ENOSPC   ? "free space on the disk"
+                              : errno == EFBIG  ? "raise the limit of file sizes (`ulimit -f`)"
+                              : errno == EDQUOT ? "free some of this user's quota"
+                                                : ""});
     }
     content.remove_prefix(static_cast<size_t>(n));
   }

@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <new>
+#include <system_error>
 
 #include "exp/base/error.h"
 #include "exp/base/printable.h"
@@ -34,14 +39,38 @@ int Parse(int argc, char** argv, void (*add)(Command app, Context& context)) {
   return context.exit_code;
 }
 
+constexpr const char* kLimitsAdvice =
+    "`exp doctor --look` tells the limits of memory, threads, files and disks";
+
+// What the system refused: a thread, a file, an output that takes no more.
+const char* Advice(const std::error_code& code) {
+  if (code == std::errc::no_space_on_device) return "free space on the disk";
+  if (code == std::errc::file_too_large) return "raise the limit of file sizes (`ulimit -f`)";
+  if (code == std::errc::permission_denied || code == std::errc::read_only_file_system ||
+      code == std::errc::operation_not_permitted) {
+    return "choose a place that this user may write and read";
+  }
+  return kLimitsAdvice;
+}
+
 }  // namespace
 
 int RunApp(int argc, char** argv, void (*add)(Command app, Context& context)) {
+  // A write beyond `ulimit -f` is an error that can be told, not the end of the program.
+  ::signal(SIGXFSZ, SIG_IGN);
   try {
-    return Parse(argc, argv, add);
+    int code = Parse(argc, argv, add);
+    // Else a full disk or a limit of file sizes would swallow a result that is redirected.
+    if (std::fflush(stdout) != 0 && errno != EBADF) {
+      throw std::system_error(errno, std::generic_category(), "the output can't be written");
+    }
+    return code;
   } catch (const Error& e) {
     fmt::print(stderr, "error: {}\n", Printable(e.what(), true));
     return e.exit_code();
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "error: memory can't be had\n  next: {}\n", kLimitsAdvice);
+    return static_cast<int>(ErrorKind::kJob);
   } catch (const std::exception& e) {
     std::error_code gone;
     static_cast<void>(std::filesystem::current_path(gone));
@@ -50,8 +79,18 @@ int RunApp(int argc, char** argv, void (*add)(Command app, Context& context)) {
                  gone.message());
       return static_cast<int>(ErrorKind::kUsage);
     }
-    fmt::print(stderr, "error: {}\n  next: this is a fault of exp itself; please report it\n",
-               Printable(e.what(), true));
+    const auto* system = dynamic_cast<const std::system_error*>(&e);
+    if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
+      fmt::print(
+          stderr,
+          "error: a thread or process can't be started: {}\n  next: raise `ulimit -u` or the "
+          "container's limit of processes; {}\n",
+          system->code().message(), kLimitsAdvice);
+      return static_cast<int>(ErrorKind::kJob);
+    }
+    fmt::print(stderr, "error: {}\n  next: {}\n", Printable(e.what(), true),
+               system != nullptr ? Advice(system->code())
+                                 : "this is a fault of exp itself; please report it");
     return static_cast<int>(ErrorKind::kJob);
   }
 }

@@ -135,7 +135,7 @@ class Call {
       record_ = record::BeginBench(*store_, r);
     } catch (const Error& e) {
       store_.reset();
-      fmt::print(stderr, "note: the results aren't stored: {}\n", e.text().what);
+      PrintNotStored("the results aren't stored", e);
     }
   }
 
@@ -167,7 +167,7 @@ class Call {
       body();
     } catch (const Error& e) {
       store_.reset();
-      fmt::print(stderr, "note: from here on the results aren't stored: {}\n", e.text().what);
+      PrintNotStored("from here on the results aren't stored", e);
     }
   }
 

@@ -14,6 +14,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/own_program.h"
 #include "exp/doctor/checks.h"
 #include "exp/graph/cuda_build.h"
 #include "exp/record/machine.h"
@@ -61,7 +62,7 @@ void Save(const Options& options, const doctor::Report& report, const std::strin
     record::SaveDoctorReport(store, row);
   } catch (const Error& e) {
     // The findings are shown anyhow; that nothing can be stored is one of them.
-    fmt::print(stderr, "note: the report isn't stored: {}\n", e.text().what);
+    PrintNotStored("the report isn't stored", e);
   }
 }
 
@@ -114,8 +115,9 @@ int Run(const Options& options) {
   d.data = options.data.empty() ? fs::current_path().string() : options.data;
   d.store = StoreToWrite(options.store).string();
   d.work = fs::current_path().string();
-  if (options.root.empty()) d.binary = fs::read_symlink("/proc/self/exe").string();
-  d.child = {"/proc/self/exe", "doctor", "--child"};
+  const std::string program = OwnProgram().string();
+  if (options.root.empty()) d.binary = program;
+  if (!program.empty()) d.child = {program, "doctor", "--child"};
   if (!options.as_json) {
     d.on_finding = [&, group = std::string()](const doctor::Finding& f) mutable {
       if (f.group != group) fmt::print("{}{}\n", group.empty() ? "" : "\n", f.group);

@@ -89,6 +89,7 @@ pid_t Start(Child& child) {
     if (::getppid() != parent) ::_exit(127);
     ::signal(SIGINT, SIG_DFL);
     ::signal(SIGTERM, SIG_DFL);
+    ::signal(SIGXFSZ, SIG_DFL);
     ::execvpe(arguments[0], arguments.data(), environment.data());
     int error = errno;
     ssize_t unused = ::write(pipe_ends[1], &error, sizeof(error));

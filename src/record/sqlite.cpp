@@ -1,10 +1,14 @@
 #include "src/record/sqlite.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <thread>
+
+#include "exp/base/resources.h"
 
 namespace xp::record {
 namespace {
@@ -20,6 +24,12 @@ int WaitWhileBusy(void*, int tries) {
 
 std::string Advice(int code) {
   switch (code & 0xff) {
+    case SQLITE_IOERR:
+      // SQLite doesn't hand on what the system said of a write.
+      return FileSizeLimit() == UINT64_MAX
+                 ? "look at the disk (`exp doctor --look`)"
+                 : fmt::format("raise the limit of file sizes (`ulimit -f`), which is {} KiB",
+                               FileSizeLimit() >> 10);
     case SQLITE_FULL:
       return "free space on the disk; `exp gc` removes what no run needs";
     case SQLITE_BUSY:

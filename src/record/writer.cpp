@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 
@@ -78,7 +79,16 @@ struct RunWriter::Impl {
       : store(std::move(s)), begun(std::move(b)), options(std::move(o)) {
     queue.points.reserve(4096);
     out = std::make_unique<BatchWriter>(store.db(), begun.run, begun.attempt);
-    thread = std::thread([this] { Loop(); });
+    try {
+      thread = std::thread([this] { Loop(); });
+    } catch (const std::system_error& e) {  // the run has its row already
+      const std::string what = std::string("the recorder's thread can't be started: ") + e.what();
+      Finish(EndState::kFailed, what);
+      throw JobError({.what = what,
+                      .next =
+                          "raise `ulimit -u` or the container's limit of processes; `exp doctor "
+                          "--look` tells the limits"});
+    }
   }
 
   int64_t Millis() const {

@@ -3,17 +3,23 @@
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
+#include <filesystem>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/parallel.h"
+#include "exp/base/resources.h"
 #include "exp/base/stopwatch.h"
 #include "exp/bench/photos.h"
 #include "exp/data/jpeg.h"
 #include "exp/doctor/measure.h"
 
+namespace fs = std::filesystem;
+
 namespace xp::doctor {
 namespace {
+
+constexpr double kBytesOfPixel = 6;  // decoded, and what a progressive JPEG needs besides
 
 std::span<const uint8_t> Span(const std::string& bytes) {
   return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
@@ -23,18 +29,13 @@ std::span<const uint8_t> Span(const std::string& bytes) {
 double Decode(const std::vector<std::string>& images, int threads, double seconds) {
   std::atomic<int64_t> count{0};
   Stopwatch watch;
-  std::vector<std::thread> all;
-  all.reserve(static_cast<size_t>(threads));
-  for (int t = 0; t < threads; ++t) {
-    all.emplace_back([&, t] {
-      data::RgbImage out;
-      for (size_t i = static_cast<size_t>(t); watch.Seconds() < seconds; ++i) {
-        data::DecodeJpeg(Span(images[i % images.size()]), "image", {}, &out);
-        ++count;
-      }
-    });
-  }
-  for (std::thread& t : all) t.join();
+  OnThreads(threads, [&](int t) {
+    data::RgbImage out;
+    for (size_t i = static_cast<size_t>(t); watch.Seconds() < seconds; ++i) {
+      data::DecodeJpeg(Span(images[i % images.size()]), "image", {}, &out);
+      ++count;
+    }
+  });
   return static_cast<double>(count) / watch.Seconds();
 }
 
@@ -44,18 +45,24 @@ DecodeSpeed MeasureDecode(const std::vector<std::string>& paths, double seconds)
   DecodeSpeed out;
   std::vector<std::string> images;
   data::RgbImage decoded;
-  double pixels = 0, bytes = 0;
+  double pixels = 0, bytes = 0, largest = 0;
+  // A fifth for the files, half for the decoded images of all threads.
+  const auto room = static_cast<double>(UsableMemory().free_bytes);
   auto take = [&](std::string image) {
     try {
       data::DecodeJpeg(Span(image), "image", {}, &decoded);
     } catch (const Error&) {
       return;  // a damaged one is `exp data check`'s matter
     }
-    pixels += static_cast<double>(decoded.width) * decoded.height;
+    double its = static_cast<double>(decoded.width) * decoded.height;
+    largest = std::max(largest, its);
+    pixels += its;
     bytes += static_cast<double>(image.size());
     images.push_back(std::move(image));
   };
   for (const std::string& path : paths) {
+    std::error_code error;
+    if (bytes + static_cast<double>(fs::file_size(path, error)) > room / 5) break;
     try {
       take(ReadFile(path));
     } catch (const Error&) {
@@ -64,11 +71,12 @@ DecodeSpeed MeasureDecode(const std::vector<std::string>& paths, double seconds)
   }
   if (images.size() < 8) {
     images.clear();
-    pixels = bytes = 0;
+    pixels = bytes = largest = 0;
     out.drawn = true;
     for (std::string& photo : bench::DrawPhotos(8)) take(std::move(photo));
   }
-  out.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  out.threads = static_cast<int>(
+      std::clamp(room / 2 / (kBytesOfPixel * largest), 1.0, static_cast<double>(UsableCpus())));
   out.megapixels = pixels / static_cast<double>(images.size()) / 1e6;
   out.kilobytes = bytes / static_cast<double>(images.size()) / 1024;
   out.images_a_second_core = Decode(images, 1, seconds);

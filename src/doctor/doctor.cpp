@@ -16,6 +16,7 @@
 #include "exp/doctor/measure.h"
 #include "exp/doctor/smoke.h"
 #include "exp/graph/backend.h"
+#include "src/doctor/room.h"
 #include "src/train/device.h"
 
 namespace fs = std::filesystem;
@@ -29,14 +30,33 @@ using graph::DType;
 constexpr double kBudget = 28;    // seconds of the usual examination
 constexpr int kEnginesTried = 2;  // enough to compute with; speed isn't the question
 
-std::unique_ptr<Backend> Open(int cuda, bool tf32, const std::string& plans) {
-  if (cuda < 0) return graph::CreateCpuBackend(0);
+// What computing in this program, and a process like it, take of memory besides what they test.
+constexpr uint64_t kMib = uint64_t{1} << 20;
+constexpr uint64_t kComputing = 96 * kMib, kProcess = 96 * kMib, kDecoding = 32 * kMib;
+
+std::unique_ptr<Backend> Open(int cuda, bool tf32, const std::string& plans, int threads) {
+  if (cuda < 0) return graph::CreateCpuBackend(threads);
   graph::CudaOptions options;
   options.device = cuda;
   options.tf32 = tf32;
   options.plan_cache = plans;
   options.engines_tried = kEnginesTried;
   return graph::CreateCudaBackend(options);
+}
+
+Finding Speed(const Backend& device, DType compute, const bench::DeviceSpeeds& speeds) {
+  Finding f{.id = "device.speed", .group = "speed"};
+  if (speeds.copy_bytes_a_second <= 0) {
+    f.level = Level::kAbsent;
+    f.found = device.description() + ": not measured, its memory has no room for the test";
+    return f;
+  }
+  f.found = fmt::format("{}: copies {:.0f} GB/s, multiplies {:.0f} GFLOP/s in {}",
+                        device.description(), speeds.copy_bytes_a_second * 1e-9,
+                        speeds.matrix_flop_a_second * 1e-9, graph::DTypeName(compute));
+  f.numbers = {{"copy_tb_s", speeds.copy_bytes_a_second * 1e-12},
+               {"matrix_tflop_s", speeds.matrix_flop_a_second * 1e-12}};
+  return f;
 }
 
 class Examination {
@@ -66,12 +86,40 @@ class Examination {
     for (const Finding& f : all) Add(f);
   }
 
+  // A computation whose threads can't be started ends the program, so they are tried before.
+  Finding Threads() {
+    const int wanted = UsableCpus();
+    threads_ = StartableThreads(wanted - 1) + 1;
+    Finding f{.id = "cpu.threads", .group = "health"};
+    f.found = fmt::format("{} of {} threads can be started", threads_, wanted);
+    f.needed = fmt::format("{}: one for each CPU", wanted);
+    f.numbers = {{"started", threads_}, {"wanted", wanted}};
+    if (threads_ == wanted) return f;
+    f.level = Level::kError;
+    f.why = "computing and loading start as many; each needs a stack, and counts as a process";
+    f.fix = "raise `ulimit -u`, `ulimit -v` or the container's limits of processes and memory";
+    return f;
+  }
+
+  // True where the test named by `id` may begin; else its row says why not.
+  bool Fits(const char* id, const char* group, uint64_t bytes) {
+    auto none = NoRoom({.id = id, .group = group}, bytes);
+    if (none) Add(*none);
+    return !none;
+  }
+
   void Measure() {
     int cuda = train::CudaNumber(options_.device);
+    Add(Threads());
+    Add(CheckMemoryOf(-1, options_.deep));
+    if (!Fits("smoke", "smoke", kComputing)) {
+      Reading(0);
+      return;
+    }
     std::unique_ptr<Backend> device;
     try {
       if (cuda >= 0) Add(CheckMemoryOf(cuda, options_.deep));
-      device = Open(cuda, false, plans_.path());
+      device = Open(cuda, false, plans_.path(), threads_);
     } catch (const Error& e) {
       Add({.id = "smoke.device",
            .group = "smoke",
@@ -81,9 +129,8 @@ class Examination {
            .why = "nothing can be trained on it",
            .fix = e.text().next});
       cuda = -1;
-      device = Open(cuda, false, "");
+      device = Open(cuda, false, "", threads_);
     }
-    Add(CheckMemoryOf(-1, options_.deep));
     Smoke(*device, cuda);
     Speeds(*device, cuda);
   }
@@ -93,7 +140,7 @@ class Examination {
     Findings found = SmokeTests(device, *reference, options_.on_finding);
     for (Finding& f : found) report_.findings.push_back(std::move(f));
     if (cuda >= 0) {
-      Add(Tf32Error([&](bool tf32) { return Open(cuda, tf32, plans_.path()); }));
+      Add(Tf32Error([&](bool tf32) { return Open(cuda, tf32, plans_.path(), threads_); }));
     }
     if (options_.child.empty()) return;
     std::vector<std::string> argv = options_.child;
@@ -105,6 +152,14 @@ class Examination {
                   .level = Level::kAbsent,
                   .found = "no temporary folder can be made for cuDNN's plans",
                   .needed = "TMPDIR, a folder that can be written"});
+    }
+    if (!Fits("smoke.two_processes", "smoke", 2 * kProcess)) return;
+    if (int started = StartableThreads(2); started < 2) {
+      return Add({.id = "smoke.two_processes",
+                  .group = "smoke",
+                  .level = Level::kAbsent,
+                  .found = fmt::format("left out: {} more processes can be started", started),
+                  .needed = "2, by `ulimit -u` and the container's limit of processes"});
     }
     int times = options_.deep ? 5 : 1;
     Finding worst;
@@ -119,14 +174,7 @@ class Examination {
   void Speeds(Backend& device, int cuda) {
     DType compute = cuda < 0 ? DType::kF32 : DType::kBF16;
     bench::DeviceSpeeds speeds = bench::MeasureSpeeds(device, compute);
-    Add({.id = "device.speed",
-         .group = "speed",
-         .level = speeds.copy_bytes_a_second > 0 ? Level::kOk : Level::kAbsent,
-         .found = fmt::format("{}: copies {:.0f} GB/s, multiplies {:.0f} GFLOP/s in {}",
-                              device.description(), speeds.copy_bytes_a_second * 1e-9,
-                              speeds.matrix_flop_a_second * 1e-9, graph::DTypeName(compute)),
-         .numbers = {{"copy_tb_s", speeds.copy_bytes_a_second * 1e-12},
-                     {"matrix_tflop_s", speeds.matrix_flop_a_second * 1e-12}}});
+    Add(Speed(device, compute, speeds));
     std::future<LoadResult> load;
     if (cuda >= 0) {
       double seconds = options_.deep ? 60 : std::clamp(kBudget - watch_.Seconds(), 6.0, 20.0);
@@ -134,12 +182,7 @@ class Examination {
         return LoadDevice(device, compute, NvmlIndex(cuda), seconds);
       });
     }
-    ReadSpeed reads = MeasureReads(subject_.data, options_.deep ? 10 : 1.5);
-    Add(JudgeReads(subject_.data, reads));
-    DecodeSpeed decode = MeasureDecode(reads.images, options_.deep ? 5 : 1);
-    Add(JudgeLoader(
-        reads, decode,
-        ResNetNeed(speeds.copy_bytes_a_second, speeds.matrix_flop_a_second, cuda >= 0)));
+    Reading(ResNetNeed(speeds.copy_bytes_a_second, speeds.matrix_flop_a_second, cuda >= 0));
     if (!load.valid()) return;
     try {
       LoadResult result = load.get();
@@ -156,6 +199,14 @@ class Examination {
     }
   }
 
+  void Reading(double needed_images_a_second) {
+    ReadSpeed reads = MeasureReads(subject_.data, options_.deep ? 10 : 1.5);
+    Add(JudgeReads(subject_.data, reads));
+    if (!Fits("decode", "speed", kDecoding)) return;
+    DecodeSpeed decode = MeasureDecode(reads.images, options_.deep ? 5 : 1);
+    Add(JudgeLoader(reads, decode, needed_images_a_second));
+  }
+
   int NvmlIndex(int cuda) const {
     std::vector<GpuState> devices = system_->QueryGpus().devices;
     auto i = static_cast<size_t>(cuda);
@@ -169,6 +220,7 @@ class Examination {
   // Plans found here, with few tries, must not be taken for the best ones by a training.
   TemporaryFolder plans_{"doctor"};
   Report report_;
+  int threads_ = 1;
 };
 
 }  // namespace
@@ -182,7 +234,7 @@ void RunChild(const std::string& device, const std::string& plans) {
   std::unique_ptr<Backend> backend;
   int cuda = train::CudaNumber(device);
   if (cuda < 0) {
-    backend = graph::CreateCpuBackend(2);
+    backend = graph::CreateCpuBackend(1);  // the number of threads decides bits
   } else {
     graph::CudaOptions options;
     options.device = cuda;

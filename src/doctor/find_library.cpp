@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "exp/doctor/elf.h"
+#include "src/doctor/loader_cache.h"
 #include "src/doctor/text.h"
 
 namespace xp::doctor {
@@ -57,17 +58,31 @@ std::string FindLibrary(const System& system, const std::string& soname, const S
   std::vector<std::string> folders = search.rpath;
   AddList(system.Variable("LD_LIBRARY_PATH"), folders);
   folders.insert(folders.end(), search.runpath.begin(), search.runpath.end());
-  AddConf(system, "/etc/ld.so.conf", 0, folders);
+  auto first = [&]() -> std::string {
+    for (const std::string& folder : folders) {
+      std::string path = fmt::format("{}/{}", folder, soname);
+      if (Fits(system, path, search.machine)) return path;
+    }
+    return "";
+  };
+  std::string found = first();
+  if (!found.empty()) return found;
+  folders.clear();
+  auto bytes = system.Bytes("/etc/ld.so.cache");
+  auto cached = bytes ? CachedPaths(bytes->bytes, soname) : std::nullopt;
+  if (cached) {
+    for (const std::string& path : *cached) {
+      if (Fits(system, path, search.machine)) return path;
+    }
+  } else {  // what ldconfig would make of it
+    AddConf(system, "/etc/ld.so.conf", 0, folders);
+  }
   for (const char* usual :
        {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
         "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"}) {
     folders.emplace_back(usual);
   }
-  for (const std::string& folder : folders) {
-    std::string path = fmt::format("{}/{}", folder, soname);
-    if (Fits(system, path, search.machine)) return path;
-  }
-  return "";
+  return first();
 }
 
 }  // namespace xp::doctor

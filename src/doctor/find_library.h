@@ -15,8 +15,9 @@ struct Search {
   uint16_t machine = 0;  // files for another one are passed over, as ld.so does; 0: any
 };
 
-// In the order of ld.so(8): DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, the folders of /etc/ld.so.conf,
-// the usual ones. Empty: nowhere. A name with a slash is taken as a path.
+// In the order of ld.so(8): DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, /etc/ld.so.cache (where there is
+// none, the folders of /etc/ld.so.conf), the usual ones. Empty: nowhere. A name with a slash is
+// taken as a path.
 std::string FindLibrary(const System& system, const std::string& soname, const Search& search = {});
 
 }  // namespace xp::doctor

@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "exp/base/cgroup.h"
 #include "exp/doctor/checks.h"
 #include "src/doctor/text.h"
 
@@ -80,85 +81,6 @@ Finding Turbo(const System& system) {
   return f;
 }
 
-// ---- cgroups. Version 2 has one tree ("0::/path" in /proc/self/cgroup), version 1 one a
-// controller. A limit holds for everything below, so every folder up to the root counts; where the
-// path is outside of what a container sees, the mount's root is the container's own group.
-struct Groups {
-  std::vector<std::string> memory, cpu, pids;  // folders, innermost first
-  bool v2 = false;
-};
-
-void AddUpward(const std::string& base, std::string path, std::vector<std::string>& out) {
-  while (path.size() > 1) {
-    out.push_back(base + path);
-    path = path.substr(0, path.rfind('/'));
-  }
-  out.push_back(base);
-}
-
-Groups FindGroups(const System& system) {
-  Groups groups;
-  groups.v2 = system.Exists("/sys/fs/cgroup/cgroup.controllers");
-  for (const std::string& line : Lines(system.Text("/proc/self/cgroup").value_or(""))) {
-    size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
-    std::string path = line.substr(second + 1);
-    if (groups.v2 && names == ",,") {
-      AddUpward("/sys/fs/cgroup", path, groups.memory);
-      groups.cpu = groups.pids = groups.memory;
-    } else if (!groups.v2 && names.find(",memory,") != std::string::npos) {
-      AddUpward("/sys/fs/cgroup/memory", path, groups.memory);
-    } else if (!groups.v2 && names.find(",cpu,") != std::string::npos) {
-      AddUpward("/sys/fs/cgroup/cpu", path, groups.cpu);
-      AddUpward("/sys/fs/cgroup/cpu,cpuacct", path, groups.cpu);
-    } else if (!groups.v2 && names.find(",pids,") != std::string::npos) {
-      AddUpward("/sys/fs/cgroup/pids", path, groups.pids);
-    }
-  }
-  return groups;
-}
-
-struct MemoryRoom {
-  double limit = 0, left = 0;  // bytes; of the group that leaves the least
-};
-
-// The line "name N" of memory.stat, in bytes.
-double Statistic(const std::string& text, const std::string& name) {
-  for (const std::string& line : Lines(text)) {
-    if (line.starts_with(name + " ")) {
-      return static_cast<double>(Number(line.substr(name.size())).value_or(0));
-    }
-  }
-  return 0;
-}
-
-// Version 2 has two limits: memory.high slows programs down, memory.max kills them. Pages of files
-// that nobody has used lately are given back, so they don't count as used.
-std::optional<MemoryRoom> RoomOf(const System& system, const Groups& groups, double total) {
-  std::optional<MemoryRoom> least;
-  auto bytes = [&](const std::string& path) {
-    auto text = system.Text(path);
-    auto value = text ? Number(*text) : std::nullopt;  // "max" is no number
-    return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
-  };
-  for (const std::string& folder : groups.memory) {
-    double limit = total;
-    for (const char* name : {"/memory.max", "/memory.high", "/memory.limit_in_bytes"}) {
-      bool known = groups.v2 != std::string_view(name).ends_with("_in_bytes");
-      if (known) limit = std::min(limit, bytes(folder + name).value_or(total));
-    }
-    if (limit >= total) continue;
-    std::string statistics = system.Text(folder + "/memory.stat").value_or("");
-    double used =
-        bytes(folder + (groups.v2 ? "/memory.current" : "/memory.usage_in_bytes")).value_or(0) -
-        Statistic(statistics, groups.v2 ? "inactive_file" : "total_inactive_file");
-    MemoryRoom room{limit, std::max(0.0, limit - std::max(0.0, used))};
-    if (!least || room.left < least->left) least = room;
-  }
-  return least;
-}
-
 // CPUs that the process may run on (cpuset, taskset), from "Cpus_allowed_list: 0-3,8"; 0: not told.
 int AllowedCpus(const System& system) {
   constexpr std::string_view kName = "Cpus_allowed_list:";
@@ -181,74 +103,54 @@ int AllowedCpus(const System& system) {
   return count;
 }
 
-// In CPUs.
-std::optional<double> CpuLimit(const System& system, const Groups& groups) {
-  std::optional<double> least;
-  for (const std::string& folder : groups.cpu) {
-    std::optional<int64_t> quota, period;
-    if (groups.v2) {
-      std::vector<std::string> words = Words(system.Text(folder + "/cpu.max").value_or(""));
-      if (words.size() == 2) quota = Number(words[0]), period = Number(words[1]);
-    } else {
-      quota = Number(system.Text(folder + "/cpu.cfs_quota_us").value_or(""));
-      period = Number(system.Text(folder + "/cpu.cfs_period_us").value_or(""));
-    }
-    if (!quota || !period || *quota <= 0 || *period <= 0) continue;
-    double cpus = static_cast<double>(*quota) / static_cast<double>(*period);
-    least = std::min(least.value_or(1e30), cpus);
-  }
-  return least;
-}
-
-Finding CpuGroup(const System& system, const Groups& groups) {
+Finding CpuGroup(const System& system, const CgroupLimits& group) {
   Finding f{.id = "cpu.limit", .group = "health"};
   int logical = LogicalCpus(system), allowed = AllowedCpus(system);
-  std::optional<double> limit = CpuLimit(system, groups);
+  logical = std::max(logical, allowed);
+  if (logical == 0) {
+    f.level = Level::kAbsent;
+    f.found = "the system doesn't tell its CPUs";
+    return f;
+  }
   f.numbers = {{"logical", logical}};
   f.found = fmt::format("{} CPUs", logical);
-  // Programs ask for this one and start as many threads (sched_getaffinity).
   if (allowed > 0 && allowed < logical) {
     f.found += fmt::format(", {} of them for this process (cpuset)", allowed);
     f.numbers.emplace_back("allowed", allowed);
     logical = allowed;
   }
-  if (!limit || *limit >= logical) {
+  if (!group.cpus || *group.cpus >= logical) {
     f.found += ", no limit below that";
     return f;
   }
-  f.numbers.emplace_back("limit", *limit);
+  // exp starts as many threads as may run (exp/base/resources.h).
+  int threads = std::max(1, static_cast<int>(std::ceil(*group.cpus)));
+  f.numbers.emplace_back("limit", *group.cpus);
+  f.found = fmt::format(
+      "{} CPUs are seen, {:.1f} may be used (cgroup): exp starts {} threads; other programs need "
+      "OMP_NUM_THREADS={} to do so",
+      logical, *group.cpus, threads, threads);
+  f.needed = "2 CPUs or more";
+  if (*group.cpus >= 2) return f;
   f.level = Level::kWarning;
-  f.found = fmt::format("{} CPUs are seen, {:.1f} may be used (cgroup)", logical, *limit);
-  f.needed = "as many as are seen, or settings that know the limit";
-  f.why = "programs start a thread for each CPU that they see, and those then wait for each other";
-  int threads = std::max(1, static_cast<int>(std::floor(*limit)));
-  f.fix = fmt::format(
-      "start with `--threads {}` and data.workers_per_gpu={}, or raise the "
-      "container's --cpus",
-      threads, threads);
+  f.why = "decoding images and computing, or launching kernels, wait for each other";
+  f.fix = "raise the container's --cpus (or CPUQuota= of the service)";
   return f;
 }
 
 // Threads count as processes do.
-Finding Processes(const System& system, const Groups& groups) {
+Finding Processes(const CgroupLimits& group) {
   Finding f{.id = "cpu.processes", .group = "health"};
-  std::optional<double> least, limit_of_it;
-  for (const std::string& folder : groups.pids) {
-    auto limit = Number(system.Text(folder + "/pids.max").value_or(""));  // "max" is no number
-    if (!limit) continue;
-    auto used = Number(system.Text(folder + "/pids.current").value_or("")).value_or(0);
-    auto left = static_cast<double>(*limit - used);
-    if (!least || left < *least) least = left, limit_of_it = static_cast<double>(*limit);
-  }
-  if (!least) {
+  if (!group.threads) {
     f.found = "no limit of threads (cgroup)";
     return f;
   }
-  f.found = fmt::format("{:.0f} of {:.0f} threads are left (cgroup)", *least, *limit_of_it);
+  const auto& [limit, left] = *group.threads;
+  f.found = fmt::format("{:.0f} of {:.0f} threads are left (cgroup)", left, limit);
   f.needed = "256";
-  f.numbers = {{"left", *least}, {"limit", *limit_of_it}};
-  if (*least >= 256) return f;
-  f.level = *least < 64 ? Level::kError : Level::kWarning;
+  f.numbers = {{"left", left}, {"limit", limit}};
+  if (left >= 256) return f;
+  f.level = left < 64 ? Level::kError : Level::kWarning;
   f.why = "each worker and each CPU of a computation is a thread: they can't be started";
   f.fix = "raise the container's --pids-limit (or TasksMax= of the service)";
   return f;
@@ -306,20 +208,20 @@ Finding Swap(const System& system, const std::map<std::string, double>& info) {
   return f;
 }
 
-Finding MemoryGroup(const System& system, const Groups& groups, double total) {
+Finding MemoryGroup(const CgroupLimits& group, double total) {
   Finding f{.id = "memory.limit", .group = "health"};
-  std::optional<MemoryRoom> room = RoomOf(system, groups, total);
-  if (!room) {
+  if (!group.memory) {
     f.found = "no limit below the machine's memory";
     return f;
   }
   constexpr double kGib = 1u << 30;
+  const auto& [limit, left] = *group.memory;
   f.found = fmt::format("{} of the machine's {} may be used (cgroup), {} of that are left",
-                        Gib(room->limit), Gib(total), Gib(room->left));
-  f.numbers = {{"limit_bytes", room->limit}, {"left_bytes", room->left}};
+                        Gib(limit), Gib(total), Gib(left));
+  f.numbers = {{"limit_bytes", limit}, {"left_bytes", left}};
   f.needed = "8 GiB, 2 GiB of them left";
-  if (room->limit >= 8 * kGib && room->left >= 2 * kGib) return f;
-  bool hopeless = room->limit < 2 * kGib || room->left < 0.5 * kGib;
+  if (limit >= 8 * kGib && left >= 2 * kGib) return f;
+  bool hopeless = limit < 2 * kGib || left < 0.5 * kGib;
   f.level = hopeless ? Level::kError : Level::kWarning;
   f.why = "the kernel kills what goes over it, without a word";
   f.fix =
@@ -328,12 +230,16 @@ Finding MemoryGroup(const System& system, const Groups& groups, double total) {
   return f;
 }
 
+CgroupLimits GroupOf(const System& system, double machine_bytes) {
+  return ReadCgroupLimits([&](const std::string& path) { return system.Text(path); },
+                          machine_bytes);
+}
+
 }  // namespace
 
 Findings CheckCpu(const Subject& s) {
-  Groups groups = FindGroups(s.system);
-  return {Governor(s.system), Turbo(s.system), CpuGroup(s.system, groups),
-          Processes(s.system, groups)};
+  CgroupLimits group = GroupOf(s.system, 0);
+  return {Governor(s.system), Turbo(s.system), CpuGroup(s.system, group), Processes(group)};
 }
 
 Findings CheckMemory(const Subject& s) {
@@ -344,8 +250,8 @@ Findings CheckMemory(const Subject& s) {
              .level = Level::kAbsent,
              .found = "/proc/meminfo can't be read"}};
   }
-  return {Memory(info), Swap(s.system, info),
-          MemoryGroup(s.system, FindGroups(s.system), info.at("MemTotal"))};
+  double total = info.at("MemTotal");
+  return {Memory(info), Swap(s.system, info), MemoryGroup(GroupOf(s.system, total), total)};
 }
 
 }  // namespace xp::doctor

@@ -198,19 +198,28 @@ void Judge(const Lacking& lacking, Finding& f) {
 
 }  // namespace
 
-Findings CheckLibrary(const System& system, const std::string& path) {
+Findings CheckLibrary(const System& system, const std::string& name) {
   Finding f{.id = "library", .group = "versions"};
-  std::string why;
-  auto elf = Load(system, path, &why);
+  std::string why, path = name;
+  uint16_t machine = OwnMachine(system);
+  // A bare name that is no file here is one for the loader.
+  const bool soname = !name.empty() && name.find('/') == std::string::npos && !system.Exists(name);
+  if (soname) path = FindLibrary(system, name, {{}, {}, machine});
+  auto elf = path.empty() ? std::nullopt : Load(system, path, &why);
+  if (path.empty()) {
+    why = soname ? "no such file here, and the loader finds none by LD_LIBRARY_PATH, "
+                   "/etc/ld.so.cache and the usual folders"
+                 : "there is no such file";
+  }
   if (!elf) {
     f.level = Level::kError;
-    f.found = path + ": " + why;
+    f.found = (path.empty() ? name : path) + ": " + why;
     f.needed = "a library or program of 64 bits (ELF)";
     f.why = "nothing can be said of it";
-    f.fix = "name a .so file or a program";
+    f.fix = soname ? "install it, name its path, or point LD_LIBRARY_PATH at its folder"
+                   : "name a .so file or a program";
     return {f};
   }
-  uint16_t machine = OwnMachine(system);
   if (machine != 0 && elf->machine != machine) {
     f.level = Level::kError;
     f.found = fmt::format("{} is for {}, this system is {}", path, MachineName(elf->machine),

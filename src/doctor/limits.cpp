@@ -1,7 +1,5 @@
-// Limits of the process and of the file systems that a training uses.
+// Limits of the process (setrlimit(2)), as /proc/self/limits tells them.
 #include <fmt/format.h>
-
-#include <algorithm>
 
 #include "exp/doctor/checks.h"
 #include "src/doctor/text.h"
@@ -9,10 +7,45 @@
 namespace xp::doctor {
 namespace {
 
-// The soft limit that a line of /proc/self/limits tells, as it is written ("unlimited", "1024");
-// empty where it tells none.
-std::string SoftLimit(const System& system, const std::string& name) {
-  for (const std::string& line : Lines(system.Text("/proc/self/limits").value_or(""))) {
+// A line of /proc/self/limits and what it means here. Amounts are in the line's own unit.
+struct Limit {
+  const char *id, *line, *unit;
+  bool bytes;              // shown as such
+  int64_t warning, error;  // below these
+  const char *why, *fix;
+};
+
+constexpr int64_t kMib = int64_t{1} << 20, kGib = int64_t{1} << 30;
+constexpr int64_t kAny = INT64_MAX;  // each limit is worth a warning
+
+constexpr Limit kLimits[] = {
+    {"files", "Max open files", "open files", false, 1024, 256,
+     "loaders of many workers open many files, and fail with \"too many open files\"",
+     "ulimit -n 65536, or LimitNOFILE= of the service"},
+    {"processes", "Max processes", "processes and threads of this user", false, 1024, 256,
+     "each worker and each CPU of a computation is a thread: they can't be started",
+     "ulimit -u 4096, or LimitNPROC= of the service"},
+    {"address_space", "Max address space", "of address space", true, kAny, 16 * kGib,
+     "CUDA reserves addresses for all memory of the host and the cards at once, and each thread "
+     "some more: both fail with \"out of memory\" while memory is free",
+     "ulimit -v unlimited, or take RLIMIT_AS out of limits.conf, the service or the batch job"},
+    {"data_size", "Max data size", "of data", true, kAny, 8 * kGib,
+     "activations and batches are data: they can't be had while memory is free",
+     "ulimit -d unlimited, or take RLIMIT_DATA out of limits.conf, the service or the batch job"},
+    {"file_size", "Max file size", "a file", true, 64 * kGib, 1 * kGib,
+     "checkpoints and the record can't be written beyond it",
+     "ulimit -f unlimited, or take RLIMIT_FSIZE out of limits.conf, the service or the batch job"},
+    {"stack", "Max stack size", "of stack", true, 2 * kMib, 1 * kMib,
+     "each thread gets as much: libraries end the program with a segmentation fault",
+     "ulimit -s 8192, or LimitSTACK= of the service"},
+    {"cpu_time", "Max cpu time", "seconds of processor time", false, kAny, 3600,
+     "the kernel ends a training that has used them up",
+     "ulimit -t unlimited, or take RLIMIT_CPU out of limits.conf, the service or the batch job"},
+};
+
+// The soft limit as it is written ("unlimited", "1024"); empty where it isn't told.
+std::string SoftLimit(const std::vector<std::string>& lines, const std::string& name) {
+  for (const std::string& line : lines) {
     if (!line.starts_with(name)) continue;
     std::vector<std::string> words = Words(line.substr(name.size()));
     return words.empty() ? "" : words[0];
@@ -20,141 +53,36 @@ std::string SoftLimit(const System& system, const std::string& name) {
   return "";
 }
 
-Finding Files(const System& system) {
-  Finding f{.id = "files", .group = "health", .level = Level::kAbsent};
-  std::string limit = SoftLimit(system, "Max open files");
-  if (limit.empty()) {
-    f.found = "the limit of open files can't be read";
+Finding Judge(const Limit& limit, const std::vector<std::string>& lines) {
+  Finding f{.id = limit.id, .group = "health", .level = Level::kAbsent};
+  std::string soft = SoftLimit(lines, limit.line);
+  if (soft.empty()) {
+    f.found = "the limit can't be read";
     return f;
   }
-  auto soft = Number(limit);  // "unlimited" is no number
+  auto show = [&](int64_t amount) {
+    std::string text = limit.bytes ? Gib(static_cast<double>(amount)) : fmt::format("{}", amount);
+    return text + " " + limit.unit;
+  };
   f.level = Level::kOk;
-  f.found = fmt::format("{} open files", limit);
-  f.needed = "1024 or more";
-  if (soft) f.numbers = {{"soft", static_cast<double>(*soft)}};
-  if (!soft || *soft >= 1024) return f;
-  f.level = *soft < 256 ? Level::kError : Level::kWarning;
-  f.why = "loaders of many workers open many files, and fail with \"too many open files\"";
-  f.fix = "ulimit -n 65536, or LimitNOFILE= of the service";
-  return f;
-}
-
-Finding AddressSpace(const System& system) {
-  Finding f{.id = "address_space", .group = "health", .level = Level::kAbsent};
-  std::string limit = SoftLimit(system, "Max address space");
-  if (limit.empty()) {
-    f.found = "the limit of the address space can't be read";
-    return f;
-  }
-  auto bytes = Number(limit);
-  f.level = Level::kOk;
-  f.found = bytes ? Gib(static_cast<double>(*bytes)) + " of address space" : "no limit";
-  f.needed = "no limit";
-  if (!bytes) return f;
-  f.numbers = {{"soft_bytes", static_cast<double>(*bytes)}};
-  f.level = *bytes < (int64_t{16} << 30) ? Level::kError : Level::kWarning;
-  f.why =
-      "CUDA reserves addresses for all memory of the host and the cards at once, and each thread "
-      "some more: both fail with \"out of memory\" while memory is free";
-  f.fix = "ulimit -v unlimited, or take RLIMIT_AS out of limits.conf, the service or the batch job";
-  return f;
-}
-
-Finding SharedMemory(const System& system) {
-  Finding f{.id = "shm", .group = "health", .level = Level::kAbsent};
-  std::optional<Space> space;
-  if (system.Exists("/dev/shm")) space = system.SpaceAt("/dev/shm");
-  if (!space) {
-    f.found = "there is no /dev/shm";
-    return f;
-  }
-  auto total = static_cast<double>(space->total_bytes);
-  f.level = Level::kOk;
-  f.found = fmt::format("{}, {} free", Gib(total), Gib(static_cast<double>(space->free_bytes)));
-  f.needed = "1 GiB";
-  f.numbers = {{"total_bytes", total}, {"free_bytes", static_cast<double>(space->free_bytes)}};
-  if (total >= 1e9 && space->free_bytes > (64u << 20)) return f;
-  f.level = Level::kWarning;
-  f.why =
-      "exp's loader doesn't use it, but PyTorch's loaders and NCCL do: they stop with \"bus "
-      "error\"";
-  f.fix = "start the container with --shm-size=8g (or --ipc=host)";
-  return f;
-}
-
-// least: bytes without which nothing works; wanted: bytes for a usual training.
-Finding Disk(const System& system, const char* id, const char* what, const std::string& path,
-             double least, double wanted) {
-  Finding f{.id = id, .group = "health", .level = Level::kAbsent};
-  auto space = path.empty() ? std::nullopt : system.SpaceAt(path);
-  if (!space) {
-    f.found = fmt::format("{}: {} can't be asked", what, path.empty() ? "no folder" : path);
-    return f;
-  }
-  auto free_bytes = static_cast<double>(space->free_bytes);
-  f.level = Level::kOk;
-  f.found = fmt::format("{} free of {} for {} ({})", Gib(free_bytes),
-                        Gib(static_cast<double>(space->total_bytes)), what, path);
-  f.needed = fmt::format("{} free", Gib(wanted));
-  f.numbers = {{"free_bytes", free_bytes},
-               {"total_bytes", static_cast<double>(space->total_bytes)}};
-  bool no_files = space->total_files > 0 && space->free_files < 100;
-  if (space->read_only || free_bytes < least || no_files) {
-    f.level = Level::kError;
-  } else if (free_bytes < wanted) {
-    f.level = Level::kWarning;
-  }
-  if (f.level == Level::kOk) return f;
-  if (space->read_only) f.found += ", mounted read-only";
-  if (no_files) f.found += ", no inodes left";
-  f.why = fmt::format("{} can't be written there", what);
-  f.fix = "free space there, or choose another place (--store, --work-dir)";
-  return f;
-}
-
-// cuDNN's plans are searched once and kept in the cache folder.
-Finding Cache(const System& system) {
-  Finding f{.id = "disk.cache", .group = "health"};
-  std::string folder = system.Variable("XDG_CACHE_HOME");
-  if (folder.empty()) {
-    std::string home = system.Variable("HOME");
-    folder = home.empty() ? "" : home + "/.cache";
-  }
-  f.needed = "a folder that can be written, for cuDNN's plans";
-  f.found = folder.empty() ? "neither HOME nor XDG_CACHE_HOME is set" : folder;
-  // The folder itself, or the nearest above it, in which it would be made.
-  std::string at = folder;
-  while (at.size() > 1 && !system.Exists(at)) at = at.substr(0, at.rfind('/'));
-  if (at.empty() && !folder.empty()) at = "/";
-  if (!folder.empty() && system.CanWrite(at)) return f;
-  f.level = Level::kWarning;
-  if (!folder.empty()) f.found += " can't be written";
-  f.why = "the search for cuDNN's plans, a minute or two a model, is done again in each start";
-  f.fix = "set XDG_CACHE_HOME to a folder that can be written";
+  f.needed = limit.warning == kAny ? "no limit" : show(limit.warning) + " or more";
+  auto amount = Number(soft);  // "unlimited" is no number
+  f.found = amount ? show(*amount) : "no limit";
+  if (!amount) return f;
+  f.numbers = {{limit.bytes ? "soft_bytes" : "soft", static_cast<double>(*amount)}};
+  if (*amount >= limit.warning) return f;
+  f.level = *amount < limit.error ? Level::kError : Level::kWarning;
+  f.why = limit.why;
+  f.fix = limit.fix;
   return f;
 }
 
 }  // namespace
 
 Findings CheckLimits(const Subject& s) {
-  return {Files(s.system), AddressSpace(s.system), SharedMemory(s.system)};
-}
-
-Findings CheckDisk(const Subject& s) {
-  constexpr double kMib = 1u << 20, kGib = 1u << 30;
-  Findings out{Disk(s.system, "disk.store", "the record", s.store, 16 * kMib, 1 * kGib),
-               Disk(s.system, "disk.work", "checkpoints", s.work, 1 * kGib, 10 * kGib)};
-  if (s.build.compiled_in) out.push_back(Cache(s.system));
-  return out;
-}
-
-Findings CheckAll(const Subject& s) {
+  std::vector<std::string> lines = Lines(s.system.Text("/proc/self/limits").value_or(""));
   Findings out;
-  for (auto* check :
-       {CheckDriver, CheckLibcuda, CheckGpuCode, CheckCudnn, CheckNccl, CheckCompilers, CheckBinary,
-        CheckGpuHealth, CheckKernelLog, CheckCpu, CheckMemory, CheckLimits, CheckDisk}) {
-    for (Finding& f : check(s)) out.push_back(std::move(f));
-  }
+  for (const Limit& limit : kLimits) out.push_back(Judge(limit, lines));
   return out;
 }
 

@@ -11,9 +11,16 @@
 #include "exp/bench/speeds.h"
 #include "exp/doctor/measure.h"
 #include "exp/graph/memory_check.h"
+#include "src/doctor/room.h"
 #include "src/doctor/text.h"
 
 namespace xp::doctor {
+namespace {
+
+constexpr uint64_t kLeastTested = uint64_t{16} << 20;
+
+}  // namespace
+
 LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_index,
                       double seconds) {
   LoadResult out;
@@ -75,9 +82,15 @@ Finding CheckMemoryOf(int cuda_device, bool deep) {
   Finding f{.id = gpu ? fmt::format("gpu.{}.memory", cuda_device) : "memory.test",
             .group = "smoke"};
   f.needed = "every word reads back as it was written";
+  // Half of what may be taken, so that whatever else runs isn't killed for the test.
+  const MemoryRoom room = UsableMemory();
+  const uint64_t host = std::min(uint64_t{deep ? 2048u : 128u} << 20, room.free_bytes / 2);
+  if (!gpu) {
+    if (auto none = NoRoom(f, 2 * kLeastTested, room)) return *none;
+  }
   try {
     graph::MemoryCheck check = gpu ? graph::CheckCudaMemory(cuda_device, UINT64_MAX, deep ? 64 : 4)
-                                   : graph::CheckHostMemory(uint64_t{deep ? 2048u : 128u} << 20, 2);
+                                   : graph::CheckHostMemory(host, 2);
     f.found = fmt::format("{} of free memory, {} patterns, {:.1f} s: {} words wrong",
                           Gib(static_cast<double>(check.bytes)), check.rounds, check.seconds,
                           check.bad_words);

@@ -2,15 +2,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 
 #include "exp/base/hash.h"
+#include "exp/base/parallel.h"
+#include "exp/base/resources.h"
 #include "exp/base/stopwatch.h"
 #include "exp/data/image_io.h"
 #include "exp/doctor/measure.h"
@@ -24,6 +26,7 @@ namespace {
 constexpr int64_t kMostFiles = 20000;  // that are looked at
 constexpr size_t kMostSmall = 2000;
 constexpr uint64_t kLarge = uint64_t{32} << 20, kOwn = uint64_t{128} << 20;
+constexpr uint64_t kLeastOwn = uint64_t{8} << 20;
 constexpr size_t kBlock = size_t{1} << 20;
 
 struct File {
@@ -102,8 +105,18 @@ double ReadSequential(const std::string& path, double seconds) {
   return bytes > 0 && took > 0 ? static_cast<double>(bytes) / took : 0;
 }
 
+// How large a file may be made in the folder: the disk, which others need, the limit of files, and
+// memory, where the folder lies in it (tmpfs).
+uint64_t OwnFileBytes(const std::string& folder) {
+  struct statvfs info {};
+  if (::statvfs(folder.c_str(), &info) != 0) return 0;
+  uint64_t free_bytes = static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+  uint64_t most = std::min({kOwn, free_bytes / 4, FileSizeLimit(), UsableMemory().free_bytes / 4});
+  return most / kBlock * kBlock;
+}
+
 // A file without a name in the folder, which is gone when it is closed.
-double ReadOwnFile(const std::string& folder, double seconds) {
+double ReadOwnFile(const std::string& folder, uint64_t size, double seconds) {
   int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   AlignedBlock block;
   if (fd < 0 || block.data == nullptr) {
@@ -117,14 +130,14 @@ double ReadOwnFile(const std::string& folder, double seconds) {
   }
   uint64_t written = 0;
   Stopwatch watch;
-  while (written < kOwn && watch.Seconds() < seconds) {
+  while (written < size && watch.Seconds() < seconds) {
     ssize_t n = ::write(fd, block.data, kBlock);
     if (n <= 0) break;
     written += static_cast<uint64_t>(n);
   }
   ::fsync(fd);
   double speed = 0;
-  if (written >= (uint64_t{8} << 20)) {
+  if (written >= kLeastOwn) {
     speed = ReadSequential(fmt::format("/proc/self/fd/{}", fd), seconds);
   }
   ::close(fd);
@@ -132,25 +145,19 @@ double ReadOwnFile(const std::string& folder, double seconds) {
 }
 
 void ReadSmall(const std::vector<File>& files, double seconds, ReadSpeed& out) {
-  out.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 16u));
   std::atomic<size_t> next{0};
   std::atomic<uint64_t> bytes{0}, count{0};
   Stopwatch watch;
-  std::vector<std::thread> threads;
-  threads.reserve(static_cast<size_t>(out.threads));
-  for (int t = 0; t < out.threads; ++t) {
-    threads.emplace_back([&] {
-      for (size_t i; (i = next++) < files.size() && watch.Seconds() < seconds;) {
-        int fd = ::open(files[i].path.c_str(), O_RDONLY | O_CLOEXEC);
-        if (fd < 0) continue;
-        ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-        bytes += ReadAll(fd, seconds);
-        ++count;
-        ::close(fd);
-      }
-    });
-  }
-  for (std::thread& t : threads) t.join();
+  out.threads = OnThreads(std::clamp(UsableCpus(), 1, 16), [&](int) {
+    for (size_t i; (i = next++) < files.size() && watch.Seconds() < seconds;) {
+      int fd = ::open(files[i].path.c_str(), O_RDONLY | O_CLOEXEC);
+      if (fd < 0) continue;
+      ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+      bytes += ReadAll(fd, seconds);
+      ++count;
+      ::close(fd);
+    }
+  });
   double took = watch.Seconds();
   if (count == 0 || took <= 0) return;
   out.small_files_a_second = static_cast<double>(count) / took;
@@ -173,7 +180,14 @@ ReadSpeed MeasureReads(const std::string& folder, double seconds) {
     out.sequential_bytes_a_second = ReadSequential(listing.largest.path, seconds);
   } else {
     out.own_file = true;
-    out.sequential_bytes_a_second = ReadOwnFile(folder, seconds);
+    uint64_t size = OwnFileBytes(folder);
+    if (size >= kLeastOwn) out.sequential_bytes_a_second = ReadOwnFile(folder, size, seconds);
+    if (out.sequential_bytes_a_second <= 0) {
+      out.sequential_problem = fmt::format(
+          "it holds no file of {} MiB, and {}", kLarge >> 20,
+          size < kLeastOwn ? "disk, memory or the limit of file sizes have no room for one"
+                           : "none can be made there");
+    }
   }
   std::vector<File>& files = listing.images.size() >= 20 ? listing.images : listing.small;
   if (files.size() > kMostSmall) files.resize(kMostSmall);
@@ -187,7 +201,8 @@ ReadSpeed MeasureReads(const std::string& folder, double seconds) {
 
 Findings JudgeReads(const std::string& folder, const ReadSpeed& speed) {
   Finding whole{.id = "disk.read", .group = "speed", .level = Level::kAbsent};
-  whole.found = folder + ": " + (speed.problem.empty() ? "not measured" : speed.problem);
+  const std::string& reason = speed.problem.empty() ? speed.sequential_problem : speed.problem;
+  whole.found = folder + ": not measured" + (reason.empty() ? "" : ": " + reason);
   if (speed.sequential_bytes_a_second > 0) {
     double mb = speed.sequential_bytes_a_second / 1e6;
     whole.level = Level::kOk;

@@ -73,15 +73,19 @@ const char* LevelName(Level level) {
 }
 
 std::string FindingText(const Finding& f, bool colour, int columns) {
-  constexpr int kIndent = 29;
-  columns = std::max(columns, 60);
+  const bool narrow = columns < 60;
+  const int indent = narrow ? 4 : 29;
+  columns = std::max(columns, 24);
   std::string mark = fmt::format("{:<6}", Mark(f.level));
   if (colour) mark = Colour(f.level) + mark + "\033[0m";
-  std::string out = fmt::format("{}{:<22} {}\n", mark, f.id, Wrapped(f.found, kIndent, columns));
+  std::string out =
+      narrow ? fmt::format("{}{}\n    {}\n", mark, f.id, Wrapped(f.found, indent, columns))
+             : fmt::format("{}{:<22} {}\n", mark, f.id, Wrapped(f.found, indent, columns));
   if (f.level != Level::kWarning && f.level != Level::kError) return out;
   auto line = [&](const char* name, const std::string& text) {
     if (text.empty()) return;
-    out += fmt::format("{:>28} {}\n", name, Wrapped(text, kIndent, columns));
+    out += narrow ? fmt::format("  {}\n    {}\n", name, Wrapped(text, indent, columns))
+                  : fmt::format("{:>28} {}\n", name, Wrapped(text, indent, columns));
   };
   line("needed", f.needed);
   line("why", f.why);

@@ -48,6 +48,7 @@ std::string VersionAfter(const std::string& text, const std::string& mark) {
 
 std::string Gib(double bytes) {
   double gib = bytes / (1u << 30);
+  if (bytes < (1u << 20)) return fmt::format("{:.1f} KiB", bytes / 1024);
   if (gib < 0.1) return fmt::format("{:.1f} MiB", bytes / (1u << 20));
   return gib < 100 ? fmt::format("{:.1f} GiB", gib) : fmt::format("{:.0f} GiB", gib);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "catch.h"
 #include "exp/doctor/checks.h"
 
 namespace xp::doctor {
@@ -115,14 +116,20 @@ inline FakeSystem HealthyMachine() {
   s.files["/proc/self/limits"] =
       "Limit                     Soft Limit           Hard Limit           Units     \n"
       "Max open files            65536                65536                files     \n"
-      "Max address space         unlimited            unlimited            bytes     \n";
+      "Max processes             96364                96364                processes \n"
+      "Max address space         unlimited            unlimited            bytes     \n"
+      "Max data size             unlimited            unlimited            bytes     \n"
+      "Max file size             unlimited            unlimited            bytes     \n"
+      "Max stack size            8388608              unlimited            bytes     \n"
+      "Max cpu time              unlimited            unlimited            seconds   \n";
   s.spaces["/dev/shm"] = {32 * kGib, 32 * kGib, 0, 0, false};
   for (const char* path : {"/store", "/work", "/data"}) {
     s.spaces[path] = {1000 * kGib, 500 * kGib, 1000000, 900000, false};
   }
+  s.spaces["/tmp"] = {100 * kGib, 50 * kGib, 0, 0, false};
   s.variables["HOME"] = "/home/u";
   s.files["/home/u/.cache/x"] = "";
-  s.writable = {"/home/u/.cache"};
+  s.writable = {"/home/u/.cache", "/store", "/work", "/tmp"};
   s.kernel_log = "nvidia: loading out-of-tree module\n";
   s.outputs["nvcc"] = "Cuda compilation tools, release 13.0, V13.0.88\n";
   s.outputs["g++"] = "12.2.0\n";
@@ -170,6 +177,20 @@ inline FakeSystem HealthyMachine() {
   gpu.now.memory_used = 600'000'000;
   s.gpus.devices.push_back(gpu);
   return s;
+}
+
+inline const Finding& Get(const Findings& all, const std::string& id) {
+  for (const Finding& f : all) {
+    if (f.id == id) return f;
+  }
+  FAIL("no finding " << id);
+  return all.front();
+}
+
+inline bool Says(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return true;
+  UNSCOPED_INFO("`" << part << "` isn't in: " << text);
+  return false;
 }
 
 }  // namespace xp::doctor

@@ -8,6 +8,7 @@
 #include "catch.h"
 #include "doctor/fake_system.h"
 #include "exp/doctor/elf.h"
+#include "src/doctor/loader_cache.h"
 
 namespace xp::doctor {
 namespace {
@@ -136,6 +137,73 @@ TEST_CASE("what a needed library needs counts, too, and where it is looked for")
   s.files["/old/libfake_future.so"][18] = 62;
   s.files["/old/libfake_future.so"][4] = 1;  // 32 bits
   CHECK(CheckLibrary(s, "/app/needy.so").front().level == Level::kOk);
+}
+
+// An /etc/ld.so.cache of glibc's format.
+std::string Cache(const std::vector<std::pair<std::string, std::string>>& libraries) {
+  auto put = [](std::string& to, uint32_t value) {
+    to.append(reinterpret_cast<const char*>(&value), 4);
+  };
+  std::string entries, texts;
+  auto offset = static_cast<uint32_t>(48 + 24 * libraries.size());
+  for (const auto& [soname, path] : libraries) {
+    put(entries, 3);
+    put(entries, offset + static_cast<uint32_t>(texts.size()));
+    texts += soname + '\0';
+    put(entries, offset + static_cast<uint32_t>(texts.size()));
+    texts += path + '\0';
+    entries += std::string(12, '\0');
+  }
+  std::string cache = "glibc-ld.so.cache1.1";
+  put(cache, static_cast<uint32_t>(libraries.size()));
+  put(cache, static_cast<uint32_t>(texts.size()));
+  cache += std::string(20, '\0');
+  return cache + entries + texts;
+}
+
+TEST_CASE("a bare name is looked up as the loader does") {
+  FakeSystem s;
+  s.files["/lib/libc.so.6"] = s.files["/lib/libgcc_s.so.1"] = "";
+  s.files["/opt/vendor/libfake_future.so"] = Content(FAKE_FUTURE);
+  auto found = [&] { return CheckLibrary(s, "libfake_future.so").front(); };
+  CHECK(found().level == Level::kError);
+  CHECK(Says(found().found, "libfake_future.so: no such file here, and the loader finds none"));
+  CHECK(Says(found().fix, "LD_LIBRARY_PATH"));
+  s.files["/etc/ld.so.conf"] = "/opt/vendor\n";
+  CHECK(Says(found().found, "/opt/vendor/libfake_future.so needs"));
+  CHECK(found().level == Level::kOk);
+  // The cache is what counts where there is one: ldconfig wasn't run.
+  s.files["/etc/ld.so.cache"] = Cache({{"libother.so.1", "/opt/other/libother.so.1"}});
+  CHECK(found().level == Level::kError);
+  // The older format in front of it; a file for another machine is passed over.
+  s.files["/opt/arm/libfake_future.so"] = Content(FAKE_FUTURE);
+  s.files["/opt/arm/libfake_future.so"][18] = static_cast<char>(183);
+  s.files["/bin/sh"] = Content(FAKE_NEEDY);
+  s.files["/etc/ld.so.cache"] = "ld.so-1.7.0" + std::string(5, '\0') +
+                                Cache({{"libfake_future.so", "/opt/arm/libfake_future.so"},
+                                       {"libfake_future.so", "/opt/vendor/libfake_future.so"}});
+  CHECK(Says(found().found, "/opt/vendor/libfake_future.so needs"));
+  s.variables["LD_LIBRARY_PATH"] = "/first";
+  s.files["/first/libfake_future.so"] = Content(FAKE_FUTURE);
+  CHECK(Says(found().found, "/first/libfake_future.so needs"));
+  // A path isn't looked up.
+  CHECK(CheckLibrary(s, "./libfake_future.so").front().level == Level::kError);
+}
+
+TEST_CASE("a damaged cache of the loader") {
+  std::string whole = Cache({{"liba.so", "/a/liba.so"}, {"libb.so", "/b/libb.so"}});
+  CHECK(CachedPaths(whole, "libb.so") == std::vector<std::string>{"/b/libb.so"});
+  CHECK(CachedPaths(whole, "libc.so") == std::vector<std::string>());
+  CHECK_FALSE(CachedPaths(std::string("glibc-ld.so.cache1.0") + whole.substr(20), "liba.so"));
+  for (size_t size = 0; size < whole.size(); ++size) {
+    std::string cut = whole.substr(0, size);
+    CachedPaths({cut.data(), cut.size()}, "libb.so");
+  }
+  std::string many = whole;
+  for (size_t i = 20; i < 24; ++i) many[i] = '\xff';  // 4 billion entries
+  CHECK(CachedPaths(many, "liba.so") == std::vector<std::string>{"/a/liba.so"});
+  for (size_t i = 48; i < many.size(); ++i) many[i] = '\xff';  // names beyond the end
+  CHECK(CachedPaths(many, "liba.so") == std::vector<std::string>());
 }
 
 TEST_CASE("files that can't run here say what they are") {

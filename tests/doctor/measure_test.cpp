@@ -223,6 +223,13 @@ TEST_CASE("the report: JSON, text, exit codes") {
   }
   CHECK(text.find('\033') == std::string::npos);
   CHECK(FindingText(report.findings[1], true, 80).find('\033') != std::string::npos);
+  // A narrow terminal: no line longer than it.
+  std::string narrow = FindingText(report.findings[1], false, 30);
+  CHECK(narrow.find("\n    good ones\n") != std::string::npos);
+  for (size_t at = 0, end; at < narrow.size(); at = end + 1) {
+    end = narrow.find('\n', at);
+    CHECK(end - at <= 30);
+  }
   CHECK(ExitCode(Level::kOk) == 0);
   CHECK(ExitCode(Level::kAbsent) == 0);
   CHECK(ExitCode(Level::kWarning) == 4);

@@ -25,17 +25,17 @@ Findings CheckCudnn(const Subject& s);      // cudnn; cudnn.parts
 Findings CheckNccl(const Subject& s);       // nccl
 Findings CheckCompilers(const Subject& s);  // nvcc: against the driver and the C++ compiler
 Findings CheckBinary(const Subject& s);     // glibc: what this program needs of the system
-// Another library or program: findings "library.*" name the symbol versions and the libraries that
-// the system lacks.
-Findings CheckLibrary(const System& system, const std::string& path);
+// Another library or program: the finding "library" names the symbol versions and the libraries
+// that the system lacks. `name`: a path, or a soname for the loader to find ("libcudnn.so.9").
+Findings CheckLibrary(const System& system, const std::string& name);
 
-// ---- health (gpu_health.cpp, kernel_log.cpp, host_health.cpp, limits.cpp)
+// ---- health (gpu_health.cpp, kernel_log.cpp, host_health.cpp, limits.cpp, disks.cpp)
 Findings CheckGpuHealth(const Subject& s);  // gpu.N.power, .heat, .persistence, .ecc, ...
 Findings CheckKernelLog(const Subject& s);  // xid; kernel.memory; kernel.disk
 Findings CheckCpu(const Subject& s);        // cpu.governor; cpu.turbo; cpu.limit
 Findings CheckMemory(const Subject& s);     // memory; swap; memory.limit
-Findings CheckLimits(const Subject& s);     // files; shm
-Findings CheckDisk(const Subject& s);       // disk.store, disk.work, disk.cache
+Findings CheckLimits(const Subject& s);     // files, address_space, file_size, stack, ...
+Findings CheckDisk(const Subject& s);       // shm; disk.store, disk.work, disk.tmp, disk.cache
 
 // What was seen of a GPU while it worked at full load.
 struct LoadSeen {
@@ -46,7 +46,7 @@ struct LoadSeen {
 };
 Findings CheckUnderLoad(const LoadSeen& seen);  // gpu.N.load; gpu.N.pcie
 
-// All of the above but CheckLibrary and CheckUnderLoad, in the order of the table.
+// checks.cpp: all of the above but CheckLibrary and CheckUnderLoad, in the order of the table.
 Findings CheckAll(const Subject& s);
 
 // The version of NVIDIA's kernel module; empty: none is loaded.

@@ -19,7 +19,7 @@ struct ReadSpeed {
   int threads = 0;
   bool own_file = false;            // a file that was written for it: the folder holds no large one
   std::vector<std::string> images;  // some JPEGs, for the decoding
-  std::string problem;
+  std::string problem, sequential_problem;  // why nothing, or no large file, was read
 };
 // Around the page cache as far as the system lets one. `seconds` bounds each of the two parts.
 ReadSpeed MeasureReads(const std::string& folder, double seconds);

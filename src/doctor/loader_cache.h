@@ -1,0 +1,16 @@
+// /etc/ld.so.cache, in which the dynamic linker looks libraries up; private to src/doctor.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace xp::doctor {
+
+// The paths of a library, in the linker's order. nullopt for bytes of another format than glibc's
+// since 2.2 ("glibc-ld.so.cache1.1"), also behind the older one's. Any bytes are fine.
+std::optional<std::vector<std::string>> CachedPaths(std::span<const char> bytes,
+                                                    const std::string& soname);
+
+}  // namespace xp::doctor

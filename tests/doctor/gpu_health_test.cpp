@@ -1,0 +1,119 @@
+// Faults of cards, through a fake of NVML and of the kernel's log.
+#include "catch.h"
+#include "doctor/fake_system.h"
+
+namespace xp::doctor {
+namespace {
+
+TEST_CASE("a capped, a hot, a used and a prohibited GPU; persistence off") {
+  FakeSystem s = HealthyMachine();
+  GpuState& gpu = s.gpus.devices[0];
+  gpu.about.power_limit_mw = 350000;
+  Finding f = Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.power");
+  CHECK(f.level == Level::kWarning);
+  CHECK(Says(f.fix, "-pl 700"));
+  gpu.now.celsius = 86;
+  CHECK(Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.heat").level == Level::kError);
+  gpu.now.celsius = 75;
+  CHECK(Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.heat").level == Level::kWarning);
+  gpu.now.memory_used = 100'000'000'000;
+  CHECK(Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.use").level == Level::kWarning);
+  gpu.about.compute_mode = 2;
+  CHECK(Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.use").level == Level::kError);
+  gpu.about.persistence = false;
+  CHECK(Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.persistence").level == Level::kWarning);
+  gpu.now.throttle = 0x40;
+  CHECK(Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.throttle").level == Level::kWarning);
+}
+
+TEST_CASE("ECC errors, retired pages, remapped rows") {
+  FakeSystem s = HealthyMachine();
+  auto& errors = s.gpus.devices[0].errors;
+  auto level = [&] { return Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.ecc").level; };
+  errors.corrected = 12;
+  CHECK(level() == Level::kOk);
+  errors.remap_pending = true;
+  CHECK(level() == Level::kWarning);
+  errors.remap_pending = false;
+  errors.retired_pages = 60;
+  CHECK(level() == Level::kWarning);
+  errors.remap_failed = true;
+  CHECK(level() == Level::kError);
+  errors.remap_failed = false;
+  errors.uncorrected = 1;
+  CHECK(level() == Level::kError);
+}
+
+TEST_CASE("a card that tells nothing is absent, not wrong") {
+  FakeSystem s = HealthyMachine();
+  s.gpus.devices[0] = GpuState{};
+  for (const Finding& f : CheckGpuHealth(s.Of(TestBuild()))) {
+    INFO(f.id << ": " << f.found);
+    CHECK(f.level != Level::kWarning);
+    CHECK(f.level != Level::kError);
+  }
+}
+
+TEST_CASE("under load: heat, a cap, a link with few lanes") {
+  FakeSystem s = HealthyMachine();
+  LoadSeen seen;
+  seen.about = s.gpus.devices[0].about;
+  seen.seconds = 20;
+  snapshot::Nvml::Sample sample;
+  sample.sm_mhz = 1755;
+  sample.power_mw = 690000;
+  sample.celsius = 70;
+  sample.pcie_generation = 5;
+  sample.pcie_width = 16;
+  sample.throttle = 0x04;  // at its own limit: as it should be
+  seen.samples.assign(100, sample);
+  Findings all = CheckUnderLoad(seen);
+  CHECK(Get(all, "gpu.0.load").level == Level::kOk);
+  CHECK(Get(all, "gpu.0.pcie").level == Level::kOk);
+  seen.about.power_limit_mw = 400000;
+  Finding f = Get(CheckUnderLoad(seen), "gpu.0.load");
+  CHECK(f.level == Level::kWarning);
+  CHECK(Says(f.fix, "-pl 700"));
+  for (auto& x : seen.samples) x.throttle = 0x20, x.pcie_width = 4;
+  all = CheckUnderLoad(seen);
+  CHECK(Says(Get(all, "gpu.0.load").found, "heat 100 % of the time"));
+  CHECK(Get(all, "gpu.0.pcie").level == Level::kWarning);
+  CHECK(Says(Get(all, "gpu.0.pcie").found, "x4"));
+  for (auto& x : seen.samples) x.pcie_width = 16, x.pcie_generation = 3;
+  f = Get(CheckUnderLoad(seen), "gpu.0.pcie");
+  CHECK(f.level == Level::kWarning);
+  CHECK(f.found == "generation 3 x16 under load");
+  CHECK(f.needed == "generation 5 x16");
+  CHECK(Says(f.fix, "link speed"));
+  // The link sleeps between two transfers: its best counts.
+  seen.samples.back().pcie_generation = 5;
+  CHECK(Get(CheckUnderLoad(seen), "gpu.0.pcie").level == Level::kOk);
+  for (auto& x : seen.samples) x.pcie_generation.reset();
+  CHECK(Get(CheckUnderLoad(seen), "gpu.0.pcie").level == Level::kAbsent);
+  CHECK(Get(CheckUnderLoad(LoadSeen{}), "gpu.0.load").level == Level::kAbsent);
+}
+
+TEST_CASE("Xid errors, killed programs and disk errors of the kernel's log") {
+  FakeSystem s = HealthyMachine();
+  s.kernel_log =
+      "[  10.0] NVRM: Xid (PCI:0000:3b:00): 13, pid=1234, name=python, Graphics Exception\n"
+      "[  11.0] NVRM: Xid (PCI:0000:3b:00): 13, pid=1234, name=python, Graphics Exception\n";
+  Finding f = Get(CheckKernelLog(s.Of(TestBuild())), "xid");
+  CHECK(f.level == Level::kWarning);
+  CHECK(Says(f.found, "2 x Xid 13"));
+  *s.kernel_log +=
+      "[  12.0] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+      "[  13.0] Out of memory: Killed process 77 (trainer) total-vm:1kB\n"
+      "[  14.0] blk_update_request: I/O error, dev sda, sector 5\n";
+  Findings all = CheckKernelLog(s.Of(TestBuild()));
+  CHECK(Get(all, "xid").level == Level::kError);
+  CHECK(Says(Get(all, "xid").found, "fell off the bus"));
+  CHECK(Get(all, "kernel.memory").level == Level::kWarning);
+  CHECK(Says(Get(all, "kernel.memory").found, "`trainer`"));
+  CHECK(Get(all, "kernel.disk").level == Level::kError);
+  s.kernel_log.reset();
+  CHECK(Get(CheckKernelLog(s.Of(TestBuild())), "xid").level == Level::kAbsent);
+}
+
+}  // namespace
+}  // namespace xp::doctor

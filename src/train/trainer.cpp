@@ -59,6 +59,20 @@ class Trainer {
 
   void Run() {
     EmitStart();
+    try {
+      RunEpochs();
+    } catch (...) {
+      // What is being written is there all the same: it shall not be missing from the record.
+      try {
+        FinishSaving();
+      } catch (const std::exception&) {  // the first reason is the one to tell
+      }
+      throw;
+    }
+  }
+
+ private:
+  void RunEpochs() {
     bool stopped = false;
     if (!traced_) trace_.start = setup_->ReadState();
     for (epoch_ = first_epoch_; epoch_ < setup_->settings.max_epochs && !stopped;) {
@@ -68,11 +82,11 @@ class Trainer {
       ++epoch_;
       first_batch_ = 0;
     }
+    FinishSaving();
     observer_.OnEnd({stopped ? EndState::kInterrupted : EndState::kFinished,
                      stopped ? "stopped by a signal" : ""});
   }
 
- private:
   void Resume() {
     Checkpoint checkpoint = OpenResumed();
     ResumePoint point = RestoreCheckpoint(checkpoint, *setup_, options_.seed);
@@ -171,6 +185,7 @@ class Trainer {
     FlatState state = setup_->ReadState();
     if (!KeepFinite(&state, 0)) return Outcome::kAgain;
     SaveState(state, epoch_, batch_number_);
+    FinishSaving();
     return Outcome::kStopped;
   }
 
@@ -207,6 +222,8 @@ class Trainer {
     trace_.steps.push_back({.losses = {}, .lr = e.lr, .reported = false});
     in_flight_.push_back(std::move(step));
     ++step_;
+    if (saving_.valid() && saving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+      FinishSaving();
     return true;
   }
 
@@ -318,6 +335,7 @@ class Trainer {
   }
 
   Outcome FinishEpoch(double train_seconds) {
+    FinishSaving();
     FlatState state = std::move(spare_);
     setup_->ReadState(&state);
     if (!KeepFinite(&state, setup_->train->batches_per_epoch())) return Outcome::kAgain;
@@ -347,15 +365,16 @@ class Trainer {
                            "the evaluation was cut short by a signal: resuming begins with it",
                            step_});
       SaveState(state, epoch_, batch_number_);
+      FinishSaving();
       return Outcome::kStopped;
     }
     observer_.OnEpoch(e);
     metrics_ = e.metrics;
     bool due = setup_->settings.checkpoint_interval > 0 &&
                ((epoch_ + 1) % setup_->settings.checkpoint_interval == 0 || last);
-    if (due || Stopping()) SaveState(state, epoch_ + 1, 0);
     spare_ = std::move(trace_.start);
     trace_.start = std::move(state);
+    if (due || Stopping()) SaveState(trace_.start, epoch_ + 1, 0);
     return Stopping() && !last ? Outcome::kStopped : Outcome::kDone;
   }
 
@@ -388,7 +407,9 @@ class Trainer {
     e->eval_seconds = Seconds(start);
   }
 
+  // Begins to write; training goes on meanwhile, which leaves `state` alone up to FinishSaving.
   void SaveState(const FlatState& state, int epoch, int64_t batch) {
+    FinishSaving();
     CheckpointInfo info;
     info.epoch = epoch;
     info.step = step_;
@@ -407,7 +428,15 @@ class Trainer {
         extras.epoch_begin_step = trace_.start_step;
       }
     }
-    observer_.OnCheckpoint(WriteRunCheckpoint(options_.work_dir, info, state, *setup_, extras));
+    saving_ = std::async(std::launch::async, [this, info = std::move(info), &state, extras] {
+      return WriteRunCheckpoint(options_.work_dir, info, state, *setup_, extras);
+    });
+  }
+
+  // Waits for the checkpoint under way, if there is one; throws what writing it threw.
+  void FinishSaving() {
+    if (!saving_.valid()) return;
+    observer_.OnCheckpoint(saving_.get());
     RemoveSuperfluous(options_.work_dir, setup_->settings.keep);
   }
 
@@ -428,6 +457,7 @@ class Trainer {
   bool traced_ = false;  // the epoch to be resumed is in trace_ from its begin
   FlatState spare_;      // memory for the next epoch's state
   LossSums trace_sums_;  // when the epoch's trace began
+  std::future<CheckpointEvent> saving_;
   double lr_scale_ = 1;
   int incidents_ = 0;
   double epoch_data_seconds_ = 0;

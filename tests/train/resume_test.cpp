@@ -93,6 +93,44 @@ TEST_CASE("AdamW with averages, accumulation, clipping and a cosine resumes to t
   CheckStops(work, config, {0, 4});
 }
 
+TEST_CASE("a checkpoint is told before the next epoch is") {
+  Work work;
+  struct : Diary {
+    std::vector<std::string> order;
+    void OnEpoch(const EpochEvent& e) override {
+      order.push_back(fmt::format("epoch {}", e.epoch));
+    }
+    void OnCheckpoint(const CheckpointEvent& e) override {
+      order.push_back(fmt::format("saved {} {}", e.epoch, std::filesystem::exists(e.path)));
+    }
+    void OnEnd(const EndEvent&) override { order.emplace_back("end"); }
+  } diary;
+  SmallDetector::Run(work.Config({}), work.folder / "run", {}, &diary);
+  CHECK(diary.order == std::vector<std::string>{"epoch 0", "saved 0 true", "epoch 1",
+                                                "saved 1 true", "epoch 2", "saved 2 true", "end"});
+}
+
+TEST_CASE("a checkpoint that can't be written ends the run, which resumes from the one before") {
+  Work work;
+  config::Node config = work.Config({});
+  Diary whole, refused, resumed;
+  SmallDetector::Run(config, work.folder / "whole", {}, &whole);
+  const std::filesystem::path dir = work.folder / "run", in_the_way = dir / "epoch_2.safetensors";
+  std::filesystem::create_directories(in_the_way / "full");
+  try {
+    SmallDetector::Run(config, dir, {}, &refused);
+    FAIL("it went on");
+  } catch (const Error& e) {
+    CHECK(e.exit_code() == 1);
+    CHECK_THAT(e.text().where, ContainsSubstring("epoch_2.safetensors"));
+  }
+  CHECK(refused.checkpoints == std::vector<std::string>{(dir / "epoch_1.safetensors").string()});
+  CHECK(refused.end == EndState::kFailed);
+  std::filesystem::remove_all(in_the_way);
+  SmallDetector::Run(config, dir, dir, &resumed);
+  CHECK(resumed.epochs == std::vector<std::string>{whole.epochs[1], whole.epochs[2]});
+}
+
 TEST_CASE("a damaged checkpoint is passed over with a warning") {
   Work work;
   config::Node config = work.Config({});

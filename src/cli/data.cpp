@@ -105,12 +105,15 @@ struct CheckFlags {
 };
 
 data::AuditOptions CheckOptions(const CheckFlags& flags) {
+  std::optional<data::Policy> policy;
+  if (!flags.policy.empty()) policy = data::ParsePolicy(flags.policy, "--policy");
   if (!flags.target.ends_with(".json") || !flags.set.empty()) {
     config::Resolved resolved = config::Load(flags.target, flags.set);
-    return data::ReadAuditOptions(config::Reader(resolved.root));
+    return data::ReadAuditOptions(config::Reader(resolved.root), policy);
   }
   data::AuditOptions options;
-  auto dataset = std::make_shared<data::CocoDataset>(data::LoadCoco(flags.target));
+  auto dataset = std::make_shared<data::CocoDataset>(data::LoadCoco(
+      flags.target, data::ForAudit({.policy = policy.value_or(data::Policy::kDrop)})));
   std::string images = flags.images.empty()
                            ? std::filesystem::path(flags.target).parent_path().string()
                            : flags.images;
@@ -118,11 +121,11 @@ data::AuditOptions CheckOptions(const CheckFlags& flags) {
   part.name = std::filesystem::path(flags.target).stem().string();
   part.dataset = std::move(dataset);
   part.img_prefix = images;
+  part.policy = policy.value_or(data::Policy::kDrop);
   return options;
 }
 
 void RunCheck(const CheckFlags& flags, Context* context) {
-  if (!flags.policy.empty()) data::ParsePolicy(flags.policy, "--policy");
   data::AuditOptions options = CheckOptions(flags);
   options.files = !flags.no_files;
   options.contents = !flags.no_contents && !flags.no_files;
@@ -139,8 +142,7 @@ void RunCheck(const CheckFlags& flags, Context* context) {
   fmt::print("{}", flags.json ? data::AuditJson(report) : data::AuditText(report, flags.all));
   if (!flags.html.empty()) WriteFileAtomic(flags.html, data::AuditHtml(report));
   int64_t bad = report.Count(data::Severity::kError);
-  data::Policy policy =
-      flags.policy.empty() ? options.parts[0].policy : data::ParsePolicy(flags.policy, "--policy");
+  const data::Policy policy = options.parts[0].policy;
   if (policy == data::Policy::kStrict) bad += report.Count(data::Severity::kWarning);
   if (policy == data::Policy::kIgnore) bad = 0;
   if (bad > 0) context->exit_code = static_cast<int>(ErrorKind::kUsage);

@@ -7,6 +7,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/printable.h"
 #include "src/cli/command.h"
 #include "src/cli/eval_record.h"
 #include "src/cli/eval_report.h"
@@ -95,6 +96,8 @@ void Run(Options& o, const std::vector<std::string>& argv) {
   }
   nlohmann::json report =
       model.task() == models::Task::kDetection ? Bbox(model, o, out) : Accuracy(model, o, out);
+  for (const std::string& line : model.TakeWarnings())
+    fmt::print(stderr, "warning: {}\n", Printable(line));
   std::string recorded =
       o.no_record ? "" : RecordEvaluation(source, Facts(o, source, model, argv), report);
   report["weights"] = source.weights.string();

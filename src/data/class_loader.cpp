@@ -98,16 +98,23 @@ void ClassLoader::Impl::Prepare(const PlannedBatch& planned, int slot) {
   batch.images.resize(n * size * size * 3);
   batch.labels.assign(n, 0);
   batch.indices.assign(n, 0);
+  batch.left_out.assign(n, 0);
 }
 
 void ClassLoader::Impl::Make(const PlannedBatch& planned, int slot, int item) {
   ClassBatch& batch = slots_[static_cast<size_t>(slot)];
   int index = plan().order[static_cast<size_t>(planned.first + item)];
-  uint8_t* out = &batch.images[static_cast<size_t>(item) * options_.size * options_.size * 3];
+  const size_t bytes = static_cast<size_t>(options_.size) * options_.size * 3;
+  uint8_t* out = &batch.images[static_cast<size_t>(item) * bytes];
   const int count = static_cast<int>(list_->files.size());
-  index = FirstUsable(
-      index, slot, item, [&](int after) { return (after + 1) % count; },
-      [&](int which) { MakeOne(which, out); });
+  if (!options_.leave_out) {
+    index = FirstUsable(
+        index, slot, item, [&](int after) { return (after + 1) % count; },
+        [&](int which) { MakeOne(which, out); });
+  } else if (!Usable(slot, item, [&] { MakeOne(index, out); })) {
+    std::memset(out, 0, bytes);
+    batch.left_out[static_cast<size_t>(item)] = 1;
+  }
   batch.labels[static_cast<size_t>(item)] = list_->labels[static_cast<size_t>(index)];
   batch.indices[static_cast<size_t>(item)] = index;
 }

@@ -32,7 +32,11 @@ class Builder {
   // Where everything about a problem comes together. Returns true when the record can't be used.
   void Report(const char* code, std::string message, int64_t offset, bool dropped,
               int64_t image_id = -1, int64_t annotation_id = -1) {
-    if (options_.policy == Policy::kIgnore) return;
+    if (first_offset_ < 0 && dropped) {
+      first_offset_ = offset;
+      first_message_ = message;
+    }
+    if (options_.policy == Policy::kIgnore && !options_.list_ignored) return;
     out_->problems.push_back({code, std::move(message), "", image_id, annotation_id, dropped});
     offsets_.push_back(offset);
     if (options_.policy == Policy::kStrict) {
@@ -52,13 +56,38 @@ class Builder {
               int64_t annotation_id, int64_t* value) {
     *value = id.value;
     if (id.ok()) return true;
-    if (id.kind == RawId::Kind::kNumericString && options_.policy == Policy::kIgnore) return true;
+    const bool taken = id.kind == RawId::Kind::kNumericString && options_.policy == Policy::kIgnore;
+    if (taken && !options_.list_ignored) return true;
     std::string message =
         id.kind == RawId::Kind::kMissing
             ? fmt::format("{} is missing", what())
             : fmt::format("{} is {}, not an integer of 64 bits", what(), raw_.Show(id));
-    Report(code, message, offset, true, image_id, annotation_id);
-    return false;
+    Report(code, message, offset, !taken, image_id, annotation_id);
+    return taken;
+  }
+
+  // `what` as "image 7". Python's json takes the last, other programs the first.
+  void CheckTwice(const char* twice, const char* code, const char* kind, int64_t id, int64_t offset,
+                  int64_t image_id = -1, int64_t annotation_id = -1) {
+    if (twice == nullptr) return;
+    Report(code, fmt::format("{} {} has `{}` twice, of which the last one counts", kind, id, twice),
+           offset, false, image_id, annotation_id);
+  }
+
+  // Nothing of a section is left: the first record says why, at its place.
+  [[noreturn]] void NoneUsable(const char* what, const char* expected) {
+    std::string where = out_->path, quotes;
+    if (first_offset_ >= 0) {
+      auto [line, column] = LocateOffsets(out_->path, {first_offset_})[0];
+      where += fmt::format(":{}:{}", line, column);
+    }
+    if (options_.policy != Policy::kIgnore && first_message_.find(" is \"") != std::string::npos)
+      quotes = "write ids without quotes, or take numbers in quotes with `policy: ignore`";
+    throw UsageError(
+        {.what = fmt::format("{}{}{}", what, first_message_.empty() ? "" : ": ", first_message_),
+         .where = where,
+         .expected = expected,
+         .next = quotes});
   }
 
   void Categories() {
@@ -67,9 +96,11 @@ class Builder {
       Category category{0, raw.name};
       auto what = [&] { return fmt::format("the id of category `{}`", raw.name); };
       if (!TakeId(raw.id, what, "category.bad_id", raw.offset, -1, -1, &category.id)) continue;
+      CheckTwice(raw.twice, "category.duplicate_key", "category", category.id, raw.offset);
       if (!raw.has_name) {
-        Report("category.no_name", fmt::format("category {} has no name", category.id), raw.offset,
-               true);
+        Report("category.no_name",
+               fmt::format("category {} has no name, or one that isn't a string", category.id),
+               raw.offset, true);
         continue;
       }
       if (!known_categories_.emplace(category.id, -1).second) {
@@ -88,11 +119,8 @@ class Builder {
       all.push_back(category);
     }
     if (all.empty()) {
-      throw UsageError(
-          {.what = raw_.categories.empty() ? "there are no categories" : "no category can be used",
-           .where = out_->path,
-           .expected = "at least one with an integer `id` and a `name`",
-           .next = out_->problems.empty() ? "" : out_->problems[0].message});
+      NoneUsable(raw_.categories.empty() ? "there are no categories" : "no category can be used",
+                 "at least one with an integer `id` and a `name`");
     }
     out_->categories = options_.classes.empty() ? all : Select(all);
     for (size_t i = 0; i < out_->categories.size(); ++i) {
@@ -134,8 +162,10 @@ class Builder {
       CocoImage image{0, raw.file_name, std::max(raw.width, 0), std::max(raw.height, 0)};
       auto what = [&] { return fmt::format("the id of image `{}`", raw.file_name); };
       if (!TakeId(raw.id, what, "image.bad_id", raw.offset, -1, -1, &image.id)) continue;
+      CheckTwice(raw.twice, "image.duplicate_key", "image", image.id, raw.offset, image.id);
       if (raw.file_name.empty()) {
-        Report("image.no_file_name", fmt::format("image {} has no file_name", image.id), raw.offset,
+        Report("image.no_file_name",
+               fmt::format("image {} has no file_name that is a string", image.id), raw.offset,
                true, image.id);
         continue;
       }
@@ -154,6 +184,8 @@ class Builder {
       out_->image_index.emplace(image.id, static_cast<int32_t>(out_->images.size()));
       out_->images.push_back(std::move(image));
     }
+    if (out_->images.empty() && !raw_.images.empty())
+      NoneUsable("no image of the file can be used", "images with an integer id and a file_name");
   }
 
   void Annotations() {
@@ -224,10 +256,12 @@ class Builder {
                          a.id, image_id),
              raw.offset, false, image_id, a.id);
     }
+    CheckTwice(raw.twice, "annotation.duplicate_key", "annotation", a.id, raw.offset, image_id,
+               a.id);
     if (raw.bad_crowd) {
       Report("annotation.bad_crowd",
-             fmt::format("annotation {} (image {}): iscrowd is not 0 or 1: taken as 0", a.id,
-                         image_id),
+             fmt::format("annotation {} (image {}): iscrowd is not 0 or 1: taken as {}", a.id,
+                         image_id, a.crowd ? 1 : 0),
              raw.offset, false, image_id, a.id);
     }
   }
@@ -318,6 +352,8 @@ class Builder {
   CocoDataset* out_;
   std::unordered_map<int64_t, int32_t> known_categories_;  // id to label, -1: not asked for
   std::vector<int64_t> offsets_;                           // of each problem
+  int64_t first_offset_ = -1;                              // of the first record left out
+  std::string first_message_;
 };
 
 // Keeps the first `limit` images.
@@ -342,20 +378,18 @@ Policy ParsePolicy(const std::string& text, const std::string& where) {
                     .expected = "strict, drop or ignore"});
 }
 
+CocoOptions ForAudit(CocoOptions options) {
+  if (options.policy == Policy::kStrict) options.policy = Policy::kDrop;
+  options.list_ignored = true;
+  return options;
+}
+
 CocoDataset LoadCoco(const std::filesystem::path& json, const CocoOptions& options) {
   CocoDataset dataset;
   dataset.path = json.string();
   RawCoco raw = ParseCoco(json);
   Builder(raw, options, &dataset).Build();
   Truncate(static_cast<size_t>(std::max(options.limit, 0)), &dataset);
-  if (dataset.images.empty() && !raw.images.empty()) {
-    throw UsageError({.what = "no image of the file can be used",
-                      .where = dataset.path,
-                      .expected = dataset.problems.empty()
-                                      ? "images with an integer id and a file_name"
-                                      : "images with an integer id and a file_name, but " +
-                                            dataset.problems[0].message});
-  }
   return dataset;
 }
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "src/data/json_scanner.h"
@@ -81,61 +83,69 @@ class Parser {
     }
   }
 
+  // Reads a record's keys: `read` gets each one's place in `keys`, the rest is skipped. Returns one
+  // that is there twice, or null.
+  template <size_t count, typename Read>
+  const char* Keys(const std::array<const char*, count>& keys, const Read& read) {
+    const char* twice = nullptr;
+    std::array<bool, count> seen{};
+    while (scan_.NextKey(&key_)) {
+      size_t at = 0;
+      while (at < count && key_ != keys[at]) ++at;
+      if (at == count) {
+        scan_.Skip();
+        continue;
+      }
+      if (std::exchange(seen[at], true)) twice = keys[at];
+      read(at);
+    }
+    return twice;
+  }
+
+  void ReadText(std::string* text, bool* is_text) {
+    *is_text = scan_.PeekKind() == Kind::kString;
+    if (*is_text) {
+      scan_.String(text);
+    } else {
+      scan_.Skip();
+    }
+  }
+
   void ReadCategory(int64_t offset) {
     RawCategory record;
     record.offset = offset;
-    while (scan_.NextKey(&key_)) {
-      if (key_ == "id") {
-        record.id = ReadId();
-      } else if (key_ == "name" && scan_.PeekKind() == Kind::kString) {
-        scan_.String(&record.name);
-        record.has_name = true;
-      } else {
-        scan_.Skip();
-      }
-    }
+    record.twice = Keys(std::array{"id", "name"}, [&](size_t key) {
+      if (key == 0) record.id = ReadId();
+      if (key == 1) ReadText(&record.name, &record.has_name);
+    });
     coco_.categories.push_back(std::move(record));
   }
 
   void ReadImage(int64_t offset) {
     RawImage record;
     record.offset = offset;
-    while (scan_.NextKey(&key_)) {
-      if (key_ == "id") {
-        record.id = ReadId();
-      } else if (key_ == "file_name" && scan_.PeekKind() == Kind::kString) {
-        scan_.String(&record.file_name);
-      } else if (key_ == "width") {
-        record.width = ReadSide();
-      } else if (key_ == "height") {
-        record.height = ReadSide();
-      } else {
-        scan_.Skip();
-      }
-    }
+    bool named = false;
+    record.twice = Keys(std::array{"id", "file_name", "width", "height"}, [&](size_t key) {
+      if (key == 0) record.id = ReadId();
+      if (key == 1) ReadText(&record.file_name, &named);
+      if (key == 2) record.width = ReadSide();
+      if (key == 3) record.height = ReadSide();
+    });
     coco_.images.push_back(std::move(record));
   }
 
   void ReadAnnotation(int64_t offset) {
     RawAnnotation record;
     record.offset = offset;
-    while (scan_.NextKey(&key_)) {
-      if (key_ == "id") {
-        record.id = ReadId();
-      } else if (key_ == "image_id") {
-        record.image = ReadId();
-      } else if (key_ == "category_id") {
-        record.category = ReadId();
-      } else if (key_ == "bbox") {
-        ReadBox(&record);
-      } else if (key_ == "area") {
-        ReadArea(&record);
-      } else if (key_ == "iscrowd") {
-        ReadCrowd(&record);
-      } else {
-        scan_.Skip();
-      }
-    }
+    record.twice = Keys(std::array{"id", "image_id", "category_id", "bbox", "area", "iscrowd"},
+                        [&](size_t key) {
+                          if (key == 0) record.id = ReadId();
+                          if (key == 1) record.image = ReadId();
+                          if (key == 2) record.category = ReadId();
+                          if (key == 3) ReadBox(&record);
+                          if (key == 4) ReadArea(&record);
+                          if (key == 5) ReadCrowd(&record);
+                        });
     coco_.annotations.push_back(record);
   }
 
@@ -153,7 +163,9 @@ class Parser {
 
   void ReadCrowd(RawAnnotation* record) {
     if (scan_.PeekKind() == Kind::kNumber) {
-      record->crowd = scan_.Number() != 0;
+      double value = scan_.Number();
+      record->crowd = value != 0 && std::isfinite(value);
+      record->bad_crowd = value != 0 && value != 1;
     } else if (scan_.PeekKind() == Kind::kBool) {
       record->crowd = scan_.Bool();
     } else {
@@ -217,7 +229,7 @@ class Parser {
       return {RawId::Kind::kInteger, value};
     }
     double real = 0;
-    std::from_chars(digits.data(), digits.data() + digits.size(), real);
+    result = std::from_chars(digits.data(), digits.data() + digits.size(), real);  // also 1e400
     bool integral = std::abs(real) < 9e15 && real == std::floor(real) &&
                     digits.find('N') == std::string_view::npos &&
                     digits.find('I') == std::string_view::npos && result.ec == std::errc();

@@ -30,7 +30,8 @@ struct RawCategory {
   RawId id;
   std::string name;
   bool has_name = false;
-  int64_t offset = 0;  // of the record's brace
+  const char* twice = nullptr;  // a key that is there twice; the last one counts, as in Python
+  int64_t offset = 0;           // of the record's brace
 };
 
 struct RawImage {
@@ -38,6 +39,7 @@ struct RawImage {
   std::string file_name;  // empty: missing
   int width = 0;          // 0: missing, -1: not a positive integer
   int height = 0;
+  const char* twice = nullptr;
   int64_t offset = 0;
 };
 
@@ -47,11 +49,12 @@ struct RawAnnotation {
   RawId id, image, category;
   double box[4] = {0, 0, 0, 0};
   double area = 0;
+  const char* twice = nullptr;
   int64_t offset = 0;
   int8_t box_numbers = kNoBox;  // how many numbers `bbox` holds; 5: more than four
   bool has_area = false;
   bool bad_area = false;   // `area` is there and not a number from 0 up
-  bool bad_crowd = false;  // `iscrowd` is there and not a number or a bool
+  bool bad_crowd = false;  // `iscrowd` is there and not 0, 1 or a bool
   bool crowd = false;
 };
 

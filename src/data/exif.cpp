@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <string_view>
 
 namespace xp::data {
 namespace {
@@ -34,8 +35,25 @@ int ExifOrientation(std::span<const uint8_t> bytes) {
   for (uint32_t i = 0; i < entries && i < 512; ++i) {
     size_t entry = at + 2 + 12 * static_cast<size_t>(i);
     if (tiff.Read(entry, 2) != 0x0112) continue;
-    uint32_t value = tiff.Read(entry + 8, 2);  // SHORT, in the value field itself
+    // In the value field itself, as a SHORT, or as the LONG that some programs write.
+    constexpr uint32_t kShort = 3, kLong = 4;
+    uint32_t type = tiff.Read(entry + 2, 2);
+    if ((type != kShort && type != kLong) || tiff.Read(entry + 4, 4) != 1) return 0;
+    uint32_t value = tiff.Read(entry + 8, type == kShort ? 2 : 4);
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 0;
+  }
+  return 0;
+}
+
+int XmpOrientation(std::span<const uint8_t> bytes) {
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  constexpr std::string_view kName = "tiff:Orientation";
+  for (size_t at = text.find(kName); at != text.npos; at = text.find(kName, at + 1)) {
+    std::string_view rest = text.substr(at + kName.size());
+    size_t skipped = rest.starts_with(">") ? 1 : rest.starts_with("=\"") ? 2 : 0;
+    if (skipped == 0 || rest.size() <= skipped) continue;
+    char digit = rest[skipped];
+    return digit >= '1' && digit <= '8' ? digit - '0' : 0;
   }
   return 0;
 }

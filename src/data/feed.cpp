@@ -76,11 +76,11 @@ void EpochFeed::Finish(int slot) {
   pipeline_->Release(slot);
 }
 
-void EpochFeed::Replaced(const Error& error, int image, int slot, int item) {
+void EpochFeed::Warn(const Error& error, const std::string& done, int slot, int item) {
+  if (settings_.image_policy != Policy::kDrop) return;
   std::lock_guard lock(warnings_mutex_);
   warnings_[static_cast<size_t>(slot)].emplace_back(
-      item, fmt::format("{}: {}; {} was taken instead", error.text().where, error.text().what,
-                        FileName(image)));
+      item, fmt::format("{}: {}; {}", error.text().where, error.text().what, done));
 }
 
 Error EpochFeed::NoneUsable(const Error& first) {

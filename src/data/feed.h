@@ -109,8 +109,7 @@ class EpochFeed : public BatchSource {
     do {
       try {
         make(which);
-        if (problem && settings_.image_policy == Policy::kDrop)
-          Replaced(*problem, which, slot, item);
+        if (problem) Warn(*problem, FileName(which) + " was taken instead", slot, item);
         return which;
       } catch (const Error& error) {
         if (settings_.image_policy == Policy::kStrict) throw;
@@ -121,11 +120,25 @@ class EpochFeed : public BatchSource {
     throw NoneUsable(*problem);
   }
 
+  // Runs `make`; false where the image can't be used and the policy isn't kStrict.
+  template <class MakeOne>
+  bool Usable(int slot, int item, const MakeOne& make) {
+    try {
+      make();
+      return true;
+    } catch (const Error& error) {
+      if (settings_.image_policy == Policy::kStrict) throw;
+      Warn(error, "it is left out", slot, item);
+      return false;
+    }
+  }
+
  private:
   using Clock = std::chrono::steady_clock;
 
   void Finish(int slot);
-  void Replaced(const Error& error, int image, int slot, int item);
+  // Under kDrop, that and what was done about it.
+  void Warn(const Error& error, const std::string& done, int slot, int item);
   static Error NoneUsable(const Error& first);
   static void Add(std::atomic<int64_t>* to, Clock::time_point since) {
     *to += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - since).count();

@@ -19,6 +19,8 @@ struct Signature {
 // ISO/IEC 23008-12 (HEIF) and AVIF.
 constexpr Signature kSignatures[] = {
     {0, "version https://git-lfs"sv, "a Git LFS pointer"},
+    {0, "\xFF\xFE\0\0"sv, "UTF-32 text"},
+    {0, "\0\0\xFE\xFF"sv, "UTF-32 text"},
     {0, "\xFF\xFE"sv, "UTF-16 text"},
     {0, "\xFE\xFF"sv, "UTF-16 text"},
     {0, "\x1F\x8B"sv, "gzip data"},
@@ -68,6 +70,7 @@ std::string AdviceFor(const std::string& other_kind) {
   if (other_kind == "a Git LFS pointer") return "fetch the file itself: git lfs pull";
   if (other_kind == "an HTML page") return "the download failed: fetch the file again";
   if (other_kind == "UTF-16 text") return "convert it: iconv -f UTF-16 -t UTF-8";
+  if (other_kind == "UTF-32 text") return "convert it: iconv -f UTF-32 -t UTF-8";
   if (other_kind.find("data") != std::string::npos ||
       other_kind.find("archive") != std::string::npos)
     return "unpack it first";

@@ -199,21 +199,24 @@ LoaderOptions ReadLoaderOptions(const Reader& config, const std::string& name, u
   o.min_image_side = ReadInt(part, "min_size", 0, 0, 65535);
   o.min_box_side = part.Double("min_box_size", 0.0);
   o.image_policy = ReadImagePolicy(part);
+  o.leave_out = !train;
   return o;
 }
 
-CocoDataset OpenDataset(const Reader& config, const std::string& name,
-                        std::optional<Policy> policy) {
+CocoDataset OpenDataset(const Reader& config, const std::string& name, std::optional<Policy> policy,
+                        bool for_audit) {
   Reader part = Part(config, name);
   part.Choice("type", {"CocoDataset"}, "CocoDataset");
   CocoOptions options;
   options.classes = ReadClasses(part);
   options.policy = policy ? *policy : ReadPolicy(part);
+  if (for_audit) options = ForAudit(options);
   options.limit = ReadInt(part, "limit", 0, 0, 1 << 30);
   return LoadCoco(part.String("ann_file"), options);
 }
 
-AuditPart OpenPart(const Reader& config, const std::string& name, std::optional<Policy> policy) {
+AuditPart OpenPart(const Reader& config, const std::string& name, std::optional<Policy> policy,
+                   bool for_audit) {
   Reader part = Part(config, name);
   AuditPart opened;
   opened.name = name;
@@ -224,7 +227,7 @@ AuditPart OpenPart(const Reader& config, const std::string& name, std::optional<
     opened.dataset = std::make_shared<CocoDataset>(DatasetOf(*list));
     opened.list = std::move(list);
   } else {
-    opened.dataset = std::make_shared<CocoDataset>(OpenDataset(config, name, policy));
+    opened.dataset = std::make_shared<CocoDataset>(OpenDataset(config, name, policy, for_audit));
   }
   return opened;
 }
@@ -248,14 +251,11 @@ void ReadModelForAudit(const Reader& config, AuditOptions* o) {
   }
 }
 
-AuditOptions ReadAuditOptions(const Reader& config) {
+AuditOptions ReadAuditOptions(const Reader& config, std::optional<Policy> policy) {
   AuditOptions o;
   for (const char* name : {"train", "val"}) {
     if (!config.Has(std::string("data.") + name)) continue;
-    // Whatever the policy is, everything is to be listed here.
-    Policy configured = ReadPolicy(Part(config, name));
-    o.parts.push_back(OpenPart(config, name, Policy::kDrop));
-    o.parts.back().policy = configured;
+    o.parts.push_back(OpenPart(config, name, policy, true));
   }
   if (o.parts.empty()) {
     throw UsageError({.what = "the config has no data to check",
@@ -298,6 +298,7 @@ ClassLoaderOptions ReadClassLoaderOptions(const Reader& config, const std::strin
   o.fast_decode = part.Bool("fast_decode", true);
   o.last_batch = ReadLastBatch(part);
   o.image_policy = ReadImagePolicy(part);
+  o.leave_out = !o.train;
   if (part.Has("augment.photometric")) {
     ReadPhotometric(part.Child("augment.photometric"), &o.photometric);
   }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "exp/base/error.h"
 #include "exp/data/image_io.h"
@@ -107,11 +108,17 @@ void Open(jpeg_decompress_struct* info, Context* context, std::span<const uint8_
 }
 
 int Orientation(const jpeg_decompress_struct& info) {
+  constexpr std::string_view kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
+  int from_xmp = 0;
   for (jpeg_saved_marker_ptr m = info.marker_list; m != nullptr; m = m->next) {
     if (m->marker != JPEG_APP0 + 1) continue;
-    if (int orientation = ExifOrientation({m->data, m->data_length})) return orientation;
+    std::span<const uint8_t> data(m->data, m->data_length);
+    if (int orientation = ExifOrientation(data)) return orientation;
+    bool xmp =
+        data.size() >= kXmp.size() && std::memcmp(data.data(), kXmp.data(), kXmp.size()) == 0;
+    if (xmp && from_xmp == 0) from_xmp = XmpOrientation(data);
   }
-  return 1;
+  return from_xmp != 0 ? from_xmp : 1;
 }
 
 void FillInfo(const jpeg_decompress_struct& info, JpegInfo* out) {

@@ -272,6 +272,7 @@ void JsonScanner::ReadEscape(std::string* out) {
 void JsonScanner::String(std::string* out) {
   out->clear();
   SkipSpace();
+  const int64_t begin = offset();
   Expect('"', "a string");
   while (true) {
     int c = Peek();
@@ -285,6 +286,10 @@ void JsonScanner::String(std::string* out) {
       ReadEscape(out);
     } else {
       Expect('"', "the string's closing `\"`");
+      if (!IsValidUtf8(*out)) {
+        Fail(begin, "malformed JSON: a string that isn't UTF-8",
+             "UTF-8 (`iconv -f LATIN1 -t UTF-8` converts a file from Latin-1)");
+      }
       return;
     }
   }

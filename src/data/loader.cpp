@@ -66,14 +66,17 @@ class Loader::Impl : public EpochFeed {
   // The size of an image that the annotation file gives none for; false where the policy leaves it
   // out.
   bool ReadSize(const CocoImage& image, Size* size);
-  // Reads an image and its boxes; under kDrop and kIgnore the next of `pool` that decodes. Returns
-  // which.
+  // Reads an image and its boxes.
+  void ReadImage(int image, Sample* sample);
+  // The same; under kDrop and kIgnore of the next of `pool` that decodes. Returns which.
   int ReadSample(int image, const std::vector<int32_t>& pool, int slot, int item, Sample* sample);
   // The size of an augmented image in its batch.
   Size Fit(Size image, const PlannedBatch& planned, ImageScale scale) const;
   ImageScale DrawScale(const PlannedBatch& planned, RandomStream* stream) const;
   void Place(const Sample& sample, int image, Size resized, Mirror mirror, int item,
              Batch* batch) const;
+  // In the place of an image that can't be used.
+  void PlaceNothing(int image, int item, Batch* batch) const;
 };
 
 void Loader::Impl::Select() {
@@ -119,6 +122,7 @@ void Loader::Impl::Prepare(const PlannedBatch& planned, int slot) {
   batch.image_ids.assign(n, 0);
   batch.image_indices.assign(n, 0);
   batch.flips.assign(n, 0);
+  batch.left_out.assign(n, 0);
   batch.max_boxes = max_boxes_;
   batch.boxes.assign(n * max_boxes_ * 4, 0);
   batch.labels.assign(n * max_boxes_, -1);
@@ -141,20 +145,21 @@ bool Loader::Impl::ReadSize(const CocoImage& image, Size* size) {
   }
 }
 
+void Loader::Impl::ReadImage(int image, Sample* sample) {
+  std::string path = ImagePath(options_.img_prefix, FileName(image));
+  std::string file = Read(path);
+  Timed([&] { DecodeImageOfSize(file, path, sizes_[static_cast<size_t>(image)], &sample->image); });
+  CollectBoxes(*dataset_, image, {sample->image.width, sample->image.height}, options_.min_box_side,
+               sample);
+}
+
 int Loader::Impl::ReadSample(int image, const std::vector<int32_t>& pool, int slot, int item,
                              Sample* sample) {
   auto next = [&](int after) {
     auto at = std::lower_bound(pool.begin(), pool.end(), after) + 1;
     return at >= pool.end() ? pool.front() : *at;
   };
-  return FirstUsable(image, slot, item, next, [&](int which) {
-    std::string path = ImagePath(options_.img_prefix, FileName(which));
-    std::string file = Read(path);
-    Timed(
-        [&] { DecodeImageOfSize(file, path, sizes_[static_cast<size_t>(which)], &sample->image); });
-    CollectBoxes(*dataset_, which, {sample->image.width, sample->image.height},
-                 options_.min_box_side, sample);
-  });
+  return FirstUsable(image, slot, item, next, [&](int which) { ReadImage(which, sample); });
 }
 
 ImageScale Loader::Impl::DrawScale(const PlannedBatch& planned, RandomStream* stream) const {
@@ -181,7 +186,11 @@ Size Loader::Impl::Fit(Size image, const PlannedBatch& planned, ImageScale scale
 void Loader::Impl::Make(const PlannedBatch& planned, int slot, int item) {
   thread_local Sample sample;  // keeps its memory from one image to the next
   int image = plan().order[static_cast<size_t>(planned.first + item)];
-  image = ReadSample(image, planner().group(planned.group), slot, item, &sample);
+  if (!options_.leave_out) {
+    image = ReadSample(image, planner().group(planned.group), slot, item, &sample);
+  } else if (!Usable(slot, item, [&] { ReadImage(image, &sample); })) {
+    return PlaceNothing(image, item, &slots_[static_cast<size_t>(slot)]);
+  }
 
   RandomStream stream(options_.seed, RandomPurpose::kAugment, epoch(),
                       static_cast<uint32_t>(image));
@@ -242,6 +251,18 @@ void Loader::Impl::Place(const Sample& sample, int image, Size resized, Mirror m
   batch->image_ids[i] = dataset_->images[static_cast<size_t>(image)].id;
   batch->image_indices[i] = image;
   batch->flips[i] = static_cast<uint8_t>((mirror.horizontal ? 1 : 0) | (mirror.vertical ? 2 : 0));
+}
+
+void Loader::Impl::PlaceNothing(int image, int item, Batch* batch) const {
+  size_t i = static_cast<size_t>(item),
+         bytes = static_cast<size_t>(batch->height) * batch->width * 3;
+  std::memset(batch->images.data() + i * bytes, 0, bytes);
+  batch->image_sizes[2 * i] = batch->original_sizes[2 * i] = batch->height;
+  batch->image_sizes[2 * i + 1] = batch->original_sizes[2 * i + 1] = batch->width;
+  batch->scale_factors[2 * i] = batch->scale_factors[2 * i + 1] = 1;
+  batch->image_ids[i] = dataset_->images[static_cast<size_t>(image)].id;
+  batch->image_indices[i] = image;
+  batch->left_out[i] = 1;
 }
 
 Loader::Loader(std::shared_ptr<const CocoDataset> dataset, LoaderOptions options)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "exp/base/error.h"
@@ -44,11 +45,29 @@ void FillInfo(png_structp png, png_infop info, ImageInfo* out) {
   int colour = png_get_color_type(png, info);
   out->alpha = (colour & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, info, PNG_INFO_tRNS) != 0;
   out->channels = ((colour & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1) + (out->alpha ? 1 : 0);
-  png_uint_32 size = 0;
-  png_bytep exif = nullptr;
-  if (png_get_eXIf_1(png, info, &size, &exif) != 0) {
-    if (int orientation = ExifOrientation({exif, size})) out->orientation = orientation;
+}
+
+// Of the eXIf chunk, or of the XMP among the texts; either may stand behind the pixels. Chunks: a
+// big-endian size, a four-letter name, the data, a checksum. Source: PNG (third edition), 5.3.
+int Orientation(std::span<const uint8_t> bytes) {
+  constexpr size_t kSignature = 8, kAround = 12;
+  constexpr std::string_view kXmp("XML:com.adobe.xmp\0\0", 19);  // and that it isn't compressed
+  int from_xmp = 0;
+  size_t at = kSignature;
+  while (at + kAround <= bytes.size()) {
+    size_t size = static_cast<size_t>(bytes[at]) << 24 | bytes[at + 1] << 16 | bytes[at + 2] << 8 |
+                  bytes[at + 3];
+    if (size > bytes.size() - at - kAround) break;
+    std::span<const uint8_t> data = bytes.subspan(at + 8, size);
+    if (std::memcmp(&bytes[at + 4], "eXIf", 4) == 0) {
+      if (int orientation = ExifOrientation(data)) return orientation;
+    }
+    bool xmp = std::memcmp(&bytes[at + 4], "iTXt", 4) == 0 && size > kXmp.size() &&
+               std::memcmp(data.data(), kXmp.data(), kXmp.size()) == 0;
+    if (xmp && from_xmp == 0) from_xmp = XmpOrientation(data);
+    at += kAround + size;
   }
+  return from_xmp != 0 ? from_xmp : 1;
 }
 
 // What libpng may jump out of; objects with destructors live in the caller.
@@ -73,9 +92,7 @@ bool Read(png_structp png, png_infop info, ImageInfo* header, RgbImage* out,
     png_error(png, "an unknown layout");
   rows->resize(static_cast<size_t>(header->height));
   for (int y = 0; y < header->height; ++y) (*rows)[static_cast<size_t>(y)] = out->Row(y);
-  png_read_image(png, rows->data());
-  png_read_end(png, info);  // an EXIF block may come last
-  FillInfo(png, info, header);
+  png_read_image(png, rows->data());  // what comes behind the pixels, they don't need
   return true;
 }
 
@@ -90,6 +107,7 @@ ImageInfo ReadPng(std::span<const uint8_t> bytes, const std::string& name, RgbIm
   ImageInfo header;
   std::vector<png_bytep> rows;
   bool good = info != nullptr && Read(png, info, &header, out, &rows);
+  header.orientation = Orientation(bytes);
   png_destroy_read_struct(&png, &info, nullptr);
   if (!good) {
     throw UsageError({.what = fmt::format("can't be decoded as a PNG: {}", context.message),

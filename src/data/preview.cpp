@@ -45,6 +45,7 @@ std::string SampleHtml(const Loader& loader, const Batch& batch, int i) {
                                     batch.image_sizes[2 * s], batch.width, batch.height);
   if (batch.flips[s] & 1) caption += ", mirrored";
   if (batch.flips[s] & 2) caption += ", upside down";
+  if (batch.left_out[s] != 0) caption += ", left out";
   return Figure(ImageOf(batch, i), boxes, caption, kWidth);
 }
 
@@ -52,8 +53,9 @@ std::string SampleHtml(const ClassLoader& loader, const ClassBatch& batch, int i
   const auto s = static_cast<size_t>(i);
   const ImageList& list = loader.list();
   return Figure(ImageOf(batch, i), {},
-                fmt::format("{}: {}", list.classes[static_cast<size_t>(batch.labels[s])],
-                            list.files[static_cast<size_t>(batch.indices[s])]),
+                fmt::format("{}: {}{}", list.classes[static_cast<size_t>(batch.labels[s])],
+                            list.files[static_cast<size_t>(batch.indices[s])],
+                            batch.left_out[s] != 0 ? ", left out" : ""),
                 kWidth);
 }
 

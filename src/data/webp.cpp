@@ -31,17 +31,21 @@ const char* Reason(VP8StatusCode status) {
 // RIFF chunks: a four-letter name, a little-endian size, data padded to an even size.
 // Source: https://developers.google.com/speed/webp/docs/riff_container
 int Orientation(std::span<const uint8_t> bytes) {
+  int from_xmp = 0;
   size_t at = 12;
   while (at + 8 <= bytes.size()) {
     size_t size = bytes[at + 4] | bytes[at + 5] << 8 | bytes[at + 6] << 16 |
                   static_cast<size_t>(bytes[at + 7]) << 24;
     size_t left = bytes.size() - at - 8;
-    if (std::memcmp(&bytes[at], "EXIF", 4) == 0)
-      return ExifOrientation(bytes.subspan(at + 8, std::min(size, left)));
-    if (size >= left) return 0;
+    std::span<const uint8_t> data = bytes.subspan(at + 8, std::min(size, left));
+    if (std::memcmp(&bytes[at], "EXIF", 4) == 0) {
+      if (int orientation = ExifOrientation(data)) return orientation;
+    }
+    if (std::memcmp(&bytes[at], "XMP ", 4) == 0 && from_xmp == 0) from_xmp = XmpOrientation(data);
+    if (size >= left) break;
     at += 8 + size + (size & 1);
   }
-  return 0;
+  return from_xmp;
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ class ClassBatches : public LoaderBatches<data::ClassLoader> {
     batch->width = taken_.width;
     std::swap(taken_.images, batch->images);
     batch->labels = taken_.labels;
+    batch->left_out = taken_.left_out;
     batch->image_ids.assign(taken_.indices.begin(), taken_.indices.end());
     batch->image_sizes.clear();
     for (int i = 0; i < taken_.n; ++i)

@@ -56,8 +56,10 @@ void ClassEvaluator::EachImage(const std::atomic<bool>* stop,
         auto classes =
             static_cast<size_t>(g.tensor(g.Find("logits", graph::Storage::kOutput)).shape[1]);
         const auto* logits = static_cast<const float*>(values[0]);
-        for (size_t i = 0; i < static_cast<size_t>(batch.n); ++i)
-          take(batch.image_ids[i], batch.labels[i], logits + i * classes);
+        for (size_t i = 0; i < static_cast<size_t>(batch.n); ++i) {
+          if (batch.left_out[i] == 0)
+            take(batch.image_ids[i], batch.labels[i], logits + i * classes);
+        }
       });
 }
 

@@ -46,6 +46,7 @@ void DetectionEvaluator::Collect(const Graph& g, const data::Batch& batch,
   int64_t capacity = g.tensor(g.Find("scores", Storage::kOutput)).shape[1];
   const auto& categories = loader_.dataset().categories;
   for (int i = 0; i < batch.n; ++i) {
+    if (batch.left_out[static_cast<size_t>(i)] != 0) continue;
     double sx = batch.scale_factors[static_cast<size_t>(2 * i)],
            sy = batch.scale_factors[static_cast<size_t>(2 * i + 1)];
     bool mirrored = (batch.flips[static_cast<size_t>(i)] & 1) != 0;

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "exp/base/error.h"
 #include "exp/graph/passes.h"
 #include "src/train/class_evaluator.h"
 #include "src/train/detection_evaluator.h"
@@ -54,7 +55,10 @@ void EvaluationPrograms::EachBatch(const std::function<bool(data::Batch*)>& next
     done->reads.clear();
   };
   InFlight before, now;
+  std::ptrdiff_t images = 0, left_out = 0;
   while ((stop == nullptr || !stop->load()) && next(&now.batch)) {
+    images += now.batch.n;
+    left_out += std::count(now.batch.left_out.begin(), now.batch.left_out.end(), 1);
     now.program = &Run(now.batch);
     for (const std::string& name : outputs) {
       graph::TensorId id = now.program->graph().Find(name, graph::Storage::kOutput);
@@ -64,6 +68,11 @@ void EvaluationPrograms::EachBatch(const std::function<bool(data::Batch*)>& next
     std::swap(before, now);
   }
   finish(&before);
+  if (images > 0 && left_out == images) {
+    throw UsageError({.what = "not one image of the evaluation can be used",
+                      .expected = "images that can be decoded, of the size that the file says",
+                      .next = "`exp data check` lists what is wrong with the files"});
+  }
 }
 
 std::unique_ptr<Evaluator> MakeEvaluator(const EvaluationContext& context, BatchSource& source) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "exp/config/reader.h"
@@ -75,7 +76,9 @@ class Inference::Impl {
     l.flip_ratio = flip ? 1 : 0;
     if (scale) l.scales = {*scale};
     data::Loader loader(std::move(dataset), l);
-    return DetectionEvaluator(Context(), loader).Detect(nullptr);
+    Detections found = DetectionEvaluator(Context(), loader).Detect(nullptr);
+    Told(loader.TakeWarnings());
+    return found;
   }
 
   // The threshold and the number of detections that the model itself uses.
@@ -94,6 +97,15 @@ class Inference::Impl {
   std::string precision_note;
   std::unique_ptr<graph::ParamBuffers> params;
   std::vector<data::Category> categories;
+
+  // Each once, however many views of an image there are.
+  void Told(std::vector<std::string> lines) {
+    for (std::string& line : lines) {
+      if (std::find(warnings.begin(), warnings.end(), line) == warnings.end())
+        warnings.push_back(std::move(line));
+    }
+  }
+  std::vector<std::string> warnings;
 
   // Softmaxes of the whole list; `side`: of the resize, 0: the config's.
   std::vector<ClassScores> ClassifyOnce(std::shared_ptr<const data::ImageList> list, bool flip,
@@ -150,6 +162,8 @@ Inference::~Inference() = default;
 models::Task Inference::task() const { return impl_->model->task(); }
 int Inference::num_classes() const { return impl_->model->num_classes(); }
 const std::string& Inference::precision_note() const { return impl_->precision_note; }
+
+std::vector<std::string> Inference::TakeWarnings() { return std::exchange(impl_->warnings, {}); }
 
 std::string Inference::device() const {
   return impl_->backend->name() + " (" + impl_->backend->description() + ")";
@@ -264,6 +278,7 @@ std::vector<ClassScores> Inference::Impl::ClassifyOnce(std::shared_ptr<const dat
     Softmax(&scores.scores);
     out.push_back(std::move(scores));
   });
+  Told(source->TakeWarnings());
   return out;
 }
 

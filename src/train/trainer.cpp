@@ -405,6 +405,10 @@ class Trainer {
     e->metrics = setup_->evaluator->Run(options_.stop);
     if (averaged) setup_->UseWeights(weights);
     e->eval_seconds = Seconds(start);
+    for (const std::string& line : setup_->val->TakeWarnings()) {
+      if (told_left_out_.insert(line).second)
+        observer_.OnWarning({"data.image_left_out", line, step_});
+    }
   }
 
   // Begins to write; training goes on meanwhile, which leaves `state` alone up to FinishSaving.
@@ -463,6 +467,7 @@ class Trainer {
   double epoch_data_seconds_ = 0;
   double first_wait_seconds_ = -1;  // for the epoch's first batch; -1: none yet
   std::set<std::string> told_bottlenecks_;
+  std::set<std::string> told_left_out_;  // images of the validation, each once a run
   int64_t epoch_images_ = 0;
 };
 

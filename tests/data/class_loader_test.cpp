@@ -1,5 +1,6 @@
 #include "exp/data/class_loader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -190,6 +191,14 @@ TEST_CASE("a broken image of a class is named, or replaced") {
   REQUIRE(drop.Next(&batch));
   CHECK(batch.indices[7] == 8);
   CHECK(drop.TakeWarnings().size() == 1);
+  options.leave_out = true;
+  ClassLoader evaluation(list, options);
+  evaluation.StartEpoch(0);
+  REQUIRE(evaluation.Next(&batch));
+  CHECK(batch.indices[7] == 7);
+  CHECK(std::count(batch.left_out.begin(), batch.left_out.end(), 1) == 1);
+  CHECK(batch.left_out[7] == 1);
+  CHECK_THAT(evaluation.TakeWarnings().at(0), ContainsSubstring("it is left out"));
   options.size = 0;
   CHECK_THROWS_AS(ClassLoader(list, options), Error);
 }

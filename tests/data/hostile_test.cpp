@@ -91,6 +91,10 @@ TEST_CASE("a file that isn't JSON is called what it is") {
   CHECK_THAT(error("\n<!DOCTYPE HTML><html>404</html>"), ContainsSubstring("an HTML page"));
   CHECK_THAT(error("\x1F\x8B\x08" + good), ContainsSubstring("gzip data"));
   CHECK_THAT(error("PK\x03\x04" + good), ContainsSubstring("a ZIP archive"));
+  CHECK_THAT(error(std::string("\xFF\xFE\0\0{\0\0\0", 8)), ContainsSubstring("UTF-32"));
+  // Python refuses it, too, and a name from another code page would be nobody's.
+  CHECK_THAT(error("{\"info\": \"\xE9\",\n" + Coco("", "caf\xE9.jpg").substr(1)),
+             ContainsSubstring("a.json:2:") && ContainsSubstring("isn't UTF-8"));
   CHECK(LoadCoco(dir.Write("a.json", "\xEF\xBB\xBF" + good)).annotations.size() == 1);
 }
 
@@ -104,9 +108,57 @@ TEST_CASE("what nobody can mean is an error with its place") {
              ContainsSubstring(":1:22: malformed JSON: a comma before `}`"));
   CHECK_THAT(error(R"({"images": [{"id": 1}, ]})"),
              ContainsSubstring(":1:24: malformed JSON: a comma before `]`"));
-  CHECK_THAT(
-      error(Coco("", "a.jpg", R"({"id": 1}, {"id": 2, "name": 5})")),
-      ContainsSubstring("no category can be used") && ContainsSubstring("category 1 has no name"));
+  CHECK_THAT(error(Coco("", "a.jpg", R"({"id": 1}, {"id": 2, "name": 5})")),
+             ContainsSubstring("no category can be used: category 1 has no name") &&
+                 ContainsSubstring("a.json:1:"));
+  const std::string quoted =
+      R"({"images": [
+ {"id": "7", "file_name": "a.jpg", "width": 9, "height": 9}], "annotations": [],
+ "categories": [{"id": 1, "name": "a"}]})";
+  CHECK_THAT(error(quoted), ContainsSubstring("a.json:2:2: no image of the file can be used") &&
+                                ContainsSubstring("is \"7\", not an integer") &&
+                                ContainsSubstring("policy: ignore"));
+}
+
+TEST_CASE("a key that stands twice in a record is said, and the last one counts") {
+  TempDir dir("again");
+  CocoDataset d = LoadCoco(
+      dir.Write("a.json",
+                R"({"images": [{"id": 1, "file_name": "a.jpg", "width": 90, "height": 90, "id": 2}],
+"annotations": [
+{"id": 5, "image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2], "bbox": [3, 3, 4, 4], "image_id": 2}],
+"categories": [{"id": 1, "name": "a", "supercategory": "x", "supercategory": "y", "name": "b"}]})"));
+  REQUIRE(d.problems.size() == 3);
+  CHECK(d.problems[0].code == "category.duplicate_key");
+  CHECK(d.problems[1].message == "image 2 has `id` twice, of which the last one counts");
+  CHECK_THAT(d.problems[2].where, ContainsSubstring("a.json:3:1"));
+  CHECK(d.problems[2].annotation_id == 5);
+  CHECK(d.categories[0].name == "b");
+  REQUIRE(d.annotations.size() == 1);
+  CHECK(d.annotations[0].x == 3);
+  CHECK_THROWS_WITH(LoadCoco(d.path, {.policy = Policy::kStrict}),
+                    ContainsSubstring("category.duplicate_key"));
+}
+
+TEST_CASE("an audit uses what the policy uses, and lists what is wrong with it") {
+  TempDir dir("policy");
+  const std::string path = dir.Write(
+      "a.json",
+      R"({"images": [{"id": "1", "file_name": "a.jpg", "width": 90, "height": 90}], "annotations": [
+{"id": 5, "image_id": "1", "category_id": 1, "bbox": [1, 1, 2, 2]},
+{"id": 5, "image_id": "1", "category_id": 1, "bbox": [1, 1, 2, 2]}],
+"categories": [{"id": 1, "name": "a"}]})");
+  CHECK_THROWS_WITH(LoadCoco(path, ForAudit({.policy = Policy::kStrict})),
+                    ContainsSubstring("no image of the file can be used"));
+  CocoDataset d = LoadCoco(path, ForAudit({.policy = Policy::kIgnore}));
+  CHECK(d.annotations.size() == 2);
+  std::string codes;
+  for (const Problem& problem : d.problems) {
+    codes += problem.code + " ";
+    CHECK_FALSE(problem.dropped);
+  }
+  CHECK(codes ==
+        "image.bad_id annotation.bad_image_id annotation.duplicate_id annotation.bad_image_id ");
 }
 
 TEST_CASE("values of another type are named as they stand, and never taken for something else") {
@@ -117,6 +169,10 @@ TEST_CASE("values of another type are named as they stand, and never taken for s
   const std::string head = R"({"image_id": 1, "bbox": [1, 2, 3, 4], "category_id": )";
   const Case cases[] = {
       {Annotation(R"(, "iscrowd": "1")"), "annotation.bad_crowd", "iscrowd is not 0 or 1", 1},
+      {Annotation(R"(, "iscrowd": 2)"), "annotation.bad_crowd", "taken as 1", 1},
+      {Annotation(R"(, "iscrowd": NaN)"), "annotation.bad_crowd", "taken as 0", 1},
+      {head + R"(1, "id": 1e400})", "annotation.bad_id", "is 1e400, not an integer", 0},
+      {head + R"(1, "id": -1e-400})", "annotation.bad_id", "is -1e-400, not an integer", 0},
       {Annotation(R"(, "area": "12")"), "annotation.bad_area", "its area is not a number", 1},
       {Annotation(R"(, "area": -3)"), "annotation.bad_area", "its area is not a number", 1},
       {Annotation(R"(, "area": NaN)"), "annotation.bad_area", "its area is not a number", 1},
@@ -255,8 +311,9 @@ TEST_CASE("names can't drive the terminal or the page") {
   CHECK(AuditHtml(report).find("<script>x") == std::string::npos);
   CHECK(AuditHtml(report).find("<b>") == std::string::npos);
   CHECK_NOTHROW(nlohmann::json::parse(AuditJson(report)));
-  // Bytes that are no UTF-8.
-  report = AuditOf(dir.Write("a.json", Coco(Annotation(""), "\xff\xfe.jpg")), dir.path);
+  // A folder whose name is no UTF-8.
+  fs::create_directory(dir.path / "\xff\xfe");
+  report = AuditOf(dir.Write("a.json", Coco(Annotation(""), "b.jpg")), dir.path / "\xff\xfe");
   CHECK_NOTHROW(nlohmann::json::parse(AuditJson(report)));
   CHECK(IsValidUtf8(AuditHtml(report)));
 }

@@ -193,6 +193,83 @@ TEST_CASE("PNG and WebP decode to what Pillow makes of them") {
   CHECK(ReadImageInfo(Bytes(turned), "exif6").upright() == Size{29, 37});
 }
 
+namespace {
+
+std::string BigEndian(uint32_t value, int bytes) {
+  std::string text;
+  while (bytes-- > 0) text.push_back(static_cast<char>(value >> (8 * bytes)));
+  return text;
+}
+
+// A TIFF block whose only entry is an orientation of that type and count, big-endian.
+std::string Exif(int type, uint32_t count, const std::string& value) {
+  using namespace std::string_literals;
+  return "MM\0*"s + BigEndian(8, 4) + BigEndian(1, 2) + BigEndian(0x0112, 2) +
+         BigEndian(static_cast<uint32_t>(type), 2) + BigEndian(count, 4) + value + BigEndian(0, 4);
+}
+
+std::string WithSegment(std::string jpeg, const std::string& payload) {
+  return jpeg.insert(
+      2, "\xFF\xE1" + BigEndian(static_cast<uint32_t>(payload.size()) + 2, 2) + payload);
+}
+
+// Before the pixels, or behind them. Its checksum, which isn't looked at, is left 0.
+std::string WithChunk(std::string png, const std::string& name, const std::string& data,
+                      bool behind) {
+  return png.insert(
+      behind ? png.size() - 12 : 33,
+      BigEndian(static_cast<uint32_t>(data.size()), 4) + name + data + BigEndian(0, 4));
+}
+
+}  // namespace
+
+TEST_CASE("which way up is read from EXIF's integer types and from XMP, wherever they stand") {
+  using namespace std::string_literals;
+  const std::string kShort6 = BigEndian(6, 2) + BigEndian(0, 2);
+  const std::string kXmp6 = "<rdf:Description tiff:Orientation=\"6\"/>";
+  const std::string kXmp8 = "<tiff:Orientation>8</tiff:Orientation>";
+  const std::string kName = "http://ns.adobe.com/xap/1.0/\0"s,
+                    kText = "XML:com.adobe.xmp\0\0\0\0\0"s;
+  const std::string jpeg = ReadFile(data::test::Fixture("rgb444.jpg"));
+  const std::string png = ReadFile(data::test::Fixture("rgb.png"));
+  auto check = [&](const std::string& file, int orientation) {
+    INFO(orientation << " of " << file.substr(0, 120));
+    CHECK(ReadImageInfo(Bytes(file), "x").orientation == orientation);
+    RgbImage turned, expected;
+    DecodeImage(Bytes(file), "x", true, &turned);
+    DecodeImage(Bytes(file), "x", false, &expected);
+    CHECK(expected.pixels == ReadPpm(data::test::Fixture("rgb444.ppm")).pixels);
+    ApplyOrientation(orientation, &expected);
+    CHECK(turned.width == expected.width);
+    CHECK(turned.pixels == expected.pixels);
+  };
+  const std::string prefix = "Exif\0\0"s;
+  check(WithSegment(jpeg, prefix + Exif(3, 1, kShort6)), 6);
+  check(WithSegment(jpeg, prefix + Exif(4, 1, BigEndian(6, 4))), 6);  // a LONG
+  check(WithSegment(jpeg, prefix + Exif(4, 1, BigEndian(6 << 16, 4))), 1);
+  check(WithSegment(jpeg, prefix + Exif(1, 1, "\6\0\0\0"s)), 1);
+  check(WithSegment(jpeg, prefix + Exif(3, 3, kShort6)), 1);  // the place of three numbers
+  check(WithSegment(jpeg, kName + kXmp6), 6);
+  check(WithSegment(jpeg, kName + "<tiff:Orientation>9<tiff:Orientation>6"), 1);
+  check(WithSegment(jpeg, kName + "tiff:Orientation"), 1);
+  check(WithSegment(jpeg, "something else " + kXmp6), 1);
+  check(WithSegment(WithSegment(jpeg, prefix + Exif(3, 1, kShort6)), kName + kXmp8), 6);  // EXIF
+  for (bool behind : {false, true}) {
+    check(WithChunk(png, "eXIf", Exif(3, 1, kShort6), behind), 6);
+    check(WithChunk(png, "iTXt", kText + kXmp8, behind), 8);
+    check(WithChunk(WithChunk(png, "eXIf", Exif(3, 1, kShort6), behind), "iTXt", kText + kXmp8,
+                    false),
+          6);
+  }
+  check(png.substr(0, png.size() - 12), 1);  // without its last, empty chunk
+  std::string webp = ReadFile(data::test::Fixture("exif6.webp"));
+  size_t at = webp.find("EXIF");
+  REQUIRE(at != std::string::npos);
+  webp.replace(at, 4, "XMP ");
+  webp.replace(at + 8, kXmp8.size(), kXmp8);
+  CHECK(ReadImageInfo(Bytes(webp), "x").orientation == 8);
+}
+
 TEST_CASE("other formats, truncation and damage are errors that name the file") {
   RgbImage image;
   std::string gif = ReadFile(data::test::Fixture("plain.gif"));

@@ -320,6 +320,32 @@ TEST_CASE("a broken image is named, or replaced under the policy") {
     Loader ignore(drawn.set, options);
     CHECK(Epoch(&ignore, 0) == hashes);
     CHECK(ignore.TakeWarnings().empty());
+
+    // Evaluation sees no image twice: the place stays empty.
+    options.image_policy = Policy::kDrop;
+    options.leave_out = true;
+    Loader evaluation(drawn.set, options);
+    evaluation.StartEpoch(0);
+    std::set<int64_t> seen;
+    int left_out = 0;
+    while (evaluation.Next(&b)) {
+      for (int i = 0; i < b.n; ++i) {
+        CHECK(seen.insert(b.image_ids[static_cast<size_t>(i)]).second);
+        if (b.left_out[static_cast<size_t>(i)] == 0) continue;
+        ++left_out;
+        CHECK(b.image_indices[static_cast<size_t>(i)] == 4);
+        CHECK(b.box_counts[static_cast<size_t>(i)] == 0);
+        const size_t pixels = static_cast<size_t>(b.height) * b.width * 3;
+        CHECK(std::all_of(b.images.begin() + static_cast<std::ptrdiff_t>(i * pixels),
+                          b.images.begin() + static_cast<std::ptrdiff_t>((i + 1) * pixels),
+                          [](uint8_t v) { return v == 0; }));
+      }
+    }
+    CHECK(left_out == 1);
+    CHECK(seen.size() == drawn.set->images.size());
+    warnings = evaluation.TakeWarnings();
+    REQUIRE(warnings.size() == 1);
+    CHECK_THAT(warnings[0], ContainsSubstring(bad) && ContainsSubstring("it is left out"));
   }
 }
 

@@ -23,9 +23,10 @@ namespace xp::data {
 
 struct ClassBatch {
   int n = 0, height = 0, width = 0;
-  std::vector<uint8_t> images;   // [n, height, width, 3] RGB
-  std::vector<int32_t> labels;   // [n]
-  std::vector<int32_t> indices;  // [n] into ImageList::files
+  std::vector<uint8_t> images;    // [n, height, width, 3] RGB
+  std::vector<int32_t> labels;    // [n]
+  std::vector<int32_t> indices;   // [n] into ImageList::files
+  std::vector<uint8_t> left_out;  // [n] 1: nothing but black, the image couldn't be used
 };
 
 struct ClassLoaderOptions {
@@ -44,8 +45,9 @@ struct ClassLoaderOptions {
   bool fast_decode = true;
 
   LastBatch last_batch = LastBatch::kSmaller;
-  Policy image_policy = Policy::kStrict;  // as in LoaderOptions
-  ReadImageFn read_file;                  // empty: files of the disk
+  Policy image_policy = Policy::kStrict;  // as in LoaderOptions, and the next
+  bool leave_out = false;
+  ReadImageFn read_file;  // empty: files of the disk
   int rank = 0, world = 1;
 };
 

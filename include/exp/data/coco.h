@@ -59,8 +59,13 @@ struct CocoOptions {
   // Names of the categories to use, in label order; empty: all, in file order.
   std::vector<std::string> classes;
   Policy policy = Policy::kDrop;
-  int limit = 0;  // only the first images of the file; 0: all
+  int limit = 0;              // only the first images of the file; 0: all
+  bool list_ignored = false;  // problems are listed under kIgnore, too: for an audit
 };
+
+// What is used under the policy is used, but all that is wrong is listed and nothing is thrown for
+// it.
+CocoOptions ForAudit(CocoOptions options);
 
 struct CocoDataset {
   std::string path;                         // of the JSON file, for messages
@@ -68,7 +73,7 @@ struct CocoDataset {
   std::vector<CocoImage> images;            // in file order
   std::vector<CocoAnnotation> annotations;  // by image, within one in file order
   std::vector<int32_t> first;     // [images + 1], image i has annotations first[i] .. first[i+1]-1
-  std::vector<Problem> problems;  // empty under kIgnore
+  std::vector<Problem> problems;  // empty under kIgnore, unless `list_ignored`
   std::unordered_map<int64_t, int32_t> image_index;  // image id to index
 
   std::span<const CocoAnnotation> Of(int image) const {

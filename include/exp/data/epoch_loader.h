@@ -56,7 +56,7 @@ class EpochLoader {
   // How many images a batch of the epoch that was started holds.
   int ImagesIn(int64_t batch) const;
 
-  // Images that were replaced under Policy::kDrop since the last call.
+  // Images that were replaced or left out under Policy::kDrop since the last call.
   std::vector<std::string> TakeWarnings();
   // Since the last call.
   StageSeconds TakeStages();

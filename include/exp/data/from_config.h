@@ -26,22 +26,22 @@ namespace xp::data {
 LoaderOptions ReadLoaderOptions(const config::Reader& config, const std::string& part,
                                 uint64_t seed);
 
-// The annotations that a part names, with its own policy or the one given. UsageError as LoadCoco
-// throws.
+// The annotations that a part names, with its own policy or the one given; `for_audit` as
+// coco.h's ForAudit. UsageError as LoadCoco throws.
 CocoDataset OpenDataset(const config::Reader& config, const std::string& part,
-                        std::optional<Policy> policy = {});
+                        std::optional<Policy> policy = {}, bool for_audit = false);
 
 // A part with its annotations, or its list where `type` is ImageFolder; under its own policy or the
 // one given.
 AuditPart OpenPart(const config::Reader& config, const std::string& part,
-                   std::optional<Policy> policy = {});
+                   std::optional<Policy> policy = {}, bool for_audit = false);
 
 // Anchors and the head's number of classes, for parts that are in `options` already.
 void ReadModelForAudit(const config::Reader& config, AuditOptions* options);
 
 // The train and val parts, the anchors of a region proposal network and the head's number of
-// classes.
-AuditOptions ReadAuditOptions(const config::Reader& config);
+// classes. Under each part's own policy or the one given, everything is listed.
+AuditOptions ReadAuditOptions(const config::Reader& config, std::optional<Policy> policy = {});
 
 std::unique_ptr<Loader> OpenLoader(const config::Reader& config, const std::string& part,
                                    uint64_t seed);

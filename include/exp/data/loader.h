@@ -30,6 +30,7 @@ struct Batch {
   std::vector<int64_t> image_ids;       // [n]
   std::vector<int32_t> image_indices;   // [n] into CocoDataset::images
   std::vector<uint8_t> flips;           // [n] bit 0: mirrored horizontally, bit 1: vertically
+  std::vector<uint8_t> left_out;        // [n] 1: nothing but black, the image couldn't be used
 
   int max_boxes = 0;  // capacity, the same for every batch of a loader
   std::vector<float>
@@ -78,6 +79,9 @@ struct LoaderOptions {
   // Next(); kDrop takes the next image of its group instead and adds a warning; kIgnore the same
   // without one.
   Policy image_policy = Policy::kStrict;
+  // Under kDrop and kIgnore no other image takes its place, which would be seen twice then: its
+  // place in the batch stays empty (Batch::left_out). For evaluation.
+  bool leave_out = false;
 
   ReadImageFn read_file;  // empty: files of the disk
 

@@ -55,6 +55,8 @@ class Inference {
   std::string device() const;
   // Why the config's precision isn't what is computed, or is slow here; empty: nothing to say.
   const std::string& precision_note() const;
+  // Images left out since the last call because they can't be used (`on_error: skip`), a line each.
+  std::vector<std::string> TakeWarnings();
   // The names and COCO ids of the classes: what the checkpoint says, else the config's annotations,
   // else "class 1", ... with ids from 1.
   const std::vector<data::Category>& categories() const;

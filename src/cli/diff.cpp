@@ -130,7 +130,7 @@ void AddDiffCommand(Command app, Context& context) {
   command
       .AddOption("--section", options->section,
                  "only config, code, data, environment, machine or metrics")
-      .OneOf({"config", "code", "data", "environment", "metrics"});
+      .OneOf({"config", "code", "data", "environment", "machine", "metrics"});
   command.AddFlag("--patch", options->patch, "the code's differences, as a unified diff");
   command.AddFlag("--all", options->all, "every line of a long section");
   command.AddFlag("--json", options->as_json, "for programs; docs/record.md lists the keys");

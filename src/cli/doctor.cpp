@@ -22,6 +22,7 @@
 #include "exp/snapshot/environment.h"
 #include "exp/snapshot/redact.h"
 #include "src/cli/command.h"
+#include "src/cli/doctor_past.h"
 #include "src/cli/machine_environment.h"
 #include "src/cli/store_place.h"
 
@@ -34,6 +35,7 @@ struct Options {
   std::string store, data, root, device = "auto", colour = "auto";
   std::optional<std::string> library;
   std::vector<std::string> child;
+  DoctorPast past;
   bool deep = false, as_json = false, memo = false, look = false, no_store = false;
 };
 
@@ -89,6 +91,14 @@ int Run(const Options& options) {
   if (!options.child.empty()) {
     doctor::RunChild(options.child[0], options.child[1]);
     return 0;
+  }
+  if (options.past.Asked()) {
+    DoctorPast past = options.past;
+    past.store = options.store;
+    past.as_json = options.as_json;
+    past.colour = Colour(options.colour);
+    past.columns = Columns();
+    return ShowDoctorPast(past);
   }
   if (options.library) return RunLibrary(options);
   if (!options.root.empty() && !fs::is_directory(options.root)) {
@@ -154,6 +164,9 @@ void AddDoctorCommand(Command app, Context& context) {
   c.AddFlag("--deep", options->deep, "minutes instead of half a minute");
   c.AddFlag("--look", options->look, "measure and compute nothing");
   c.AddFlag("--memo", options->memo, "only the combination of versions, as a Markdown table");
+  c.AddFlag("--history", options->past.history, "the reports that were made before");
+  c.AddOption("--show", options->past.show, "one of them: @ the newest, @~1, its number, a file");
+  c.AddOption("--compare", options->past.compare, "what differs between two of them: A B").Words(2);
   c.AddFlag("--no-store", options->no_store, "don't keep the report");
   c.AddOption("--colour", options->colour, "auto, always or never")
       .OneOf({"auto", "always", "never"});
@@ -162,7 +175,9 @@ void AddDoctorCommand(Command app, Context& context) {
   c.AddOption("--child", options->child).Words(2).Hidden();
   c.Footer(
       "Exit code: 0 nothing wrong, 4 warnings, 1 errors.\n"
-      "Example: exp doctor --data data/coco/train2017");
+      "Example: exp doctor --data data/coco/train2017\n"
+      "         exp doctor --compare @~1 @\n"
+      "         exp doctor --json >here.json; exp doctor --compare there.json here.json");
   c.Callback([options, &context] { context.exit_code = Run(*options); });
 }
 

@@ -125,6 +125,37 @@ std::string ReportJson(const Report& report, const std::string& environment_json
   return out.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
+std::optional<Report> ReportFromJson(const std::string& text) {
+  json all = json::parse(text, nullptr, false);
+  const bool ours = all.is_object() && all.value("format", json()) == 1 &&
+                    all.value("findings", json()).is_array();
+  if (!ours) return std::nullopt;
+  auto level = [](const json& of) {
+    std::string name = At(of, "/level");
+    for (Level l : {Level::kAbsent, Level::kWarning, Level::kError}) {
+      if (name == LevelName(l)) return l;
+    }
+    return Level::kOk;
+  };
+  Report report;
+  report.worst = level(all);
+  report.deep = At(all, "/deep") == "true";
+  report.seconds =
+      all.contains("seconds") && all["seconds"].is_number() ? all["seconds"].get<double>() : 0;
+  for (const json& row : all["findings"]) {
+    Finding f;
+    f.id = At(row, "/id"), f.group = At(row, "/group"), f.level = level(row);
+    f.found = At(row, "/found"), f.needed = At(row, "/needed");
+    f.why = At(row, "/why"), f.fix = At(row, "/fix");
+    const json numbers = row.is_object() ? row.value("numbers", json::object()) : json::object();
+    for (const auto& [name, value] : numbers.items()) {
+      if (value.is_number()) f.numbers.emplace_back(name, value.get<double>());
+    }
+    report.findings.push_back(std::move(f));
+  }
+  return report;
+}
+
 std::string Memo(const std::string& environment_json, const Findings& findings) {
   json e = json::parse(environment_json, nullptr, false);
   if (!e.is_object()) e = json::object();

@@ -1,8 +1,10 @@
 #include "exp/record/machine.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
@@ -48,8 +50,8 @@ std::map<std::string, std::pair<std::string, std::string>> Findings(const Doctor
 // Speeds and temperatures differ from minute to minute: they tell machines apart only when the
 // judgement differs.
 bool Measured(const std::string& id) {
-  for (const char* prefix :
-       {"disk.", "decode", "loader", "device.speed", "memory", "swap", "smoke."}) {
+  for (const char* prefix : {"disk.", "decode", "loader", "device.speed", "memory", "swap",
+                             "smoke.", "shm", "cpu.processes"}) {
     if (id.rfind(prefix, 0) == 0) return true;
   }
   for (const char* end : {".heat", ".use", ".throttle", ".load", ".speed", ".memory", ".power"}) {
@@ -114,17 +116,47 @@ std::optional<DoctorReport> FindDoctorReport(const Store& store, const Run& run)
   return FindDoctorReport(store, MachineIdentity(run.environment_json), run.created_ns);
 }
 
-void DiffMachines(const Store& store, const std::vector<Run>& runs, std::vector<Difference>& out) {
+std::vector<DoctorReport> ListDoctorReports(const Store& store) {
+  std::vector<DoctorReport> out;
+  Statement s(store.db(),
+              std::string("SELECT ") + kColumns + " ORDER BY d.created_ns DESC, d.id DESC");
+  while (s.Step()) out.push_back(FromRow(s));
+  return out;
+}
+
+DoctorReport NamedDoctorReport(const Store& store, const std::string& selector) {
+  std::vector<DoctorReport> all = ListDoctorReports(store);
+  auto number = [](const std::string& text) {
+    int64_t value = -1;
+    auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+    bool whole = result.ec == std::errc() && result.ptr == text.data() + text.size();
+    return whole ? value : -1;
+  };
+  const bool back = selector == "@" || selector.starts_with("@~");
+  if (back) {
+    int64_t steps = selector == "@" ? 0 : number(selector.substr(2));
+    if (steps >= 0 && steps < static_cast<int64_t>(all.size()))
+      return std::move(all[static_cast<size_t>(steps)]);
+  }
+  for (DoctorReport& report : all) {
+    if (!back && report.id == number(selector)) return std::move(report);
+  }
+  std::string known;
+  for (size_t i = 0; i < std::min<size_t>(all.size(), 5); ++i)
+    known += (i == 0 ? "" : ", ") + std::to_string(all[i].id);
+  throw UsageError(
+      {.what = "`" + selector + "` names no report of `exp doctor`",
+       .where = store.folder().string(),
+       .expected = known.empty() ? "a store with reports" : "@, @~1, or one of " + known,
+       .next = "`exp doctor --history` lists them"});
+}
+
+std::vector<Difference> DiffReports(const std::vector<const DoctorReport*>& reports) {
   std::vector<std::map<std::string, std::pair<std::string, std::string>>> all;
-  std::vector<int64_t> ids;
-  for (const Run& run : runs) {
-    std::optional<DoctorReport> report = FindDoctorReport(store, run);
-    ids.push_back(report ? report->id : 0);
+  all.reserve(reports.size());
+  for (const DoctorReport* report : reports) {
     all.push_back(report ? Findings(*report) : decltype(all)::value_type());
   }
-  int64_t with = std::count_if(ids.begin(), ids.end(), [](int64_t id) { return id != 0; });
-  bool one = std::all_of(ids.begin(), ids.end(), [&](int64_t id) { return id == ids[0]; });
-  if (with < 2 || one) return;
   std::map<std::string, Difference> rows;
   for (size_t i = 0; i < all.size(); ++i) {
     for (const auto& [id, finding] : all[i]) {
@@ -135,10 +167,11 @@ void DiffMachines(const Store& store, const std::vector<Run>& runs, std::vector<
       d.values[i] = finding.first + ": " + finding.second;
     }
   }
+  std::vector<Difference> out;
   for (auto& [id, d] : rows) {
     std::vector<std::string> compared;
     for (size_t i = 0; i < all.size(); ++i) {
-      if (ids[i] == 0) continue;
+      if (!reports[i]) continue;
       auto found = all[i].find(id);
       bool level_only = Measured(id) && found != all[i].end();
       compared.push_back(level_only ? found->second.first : d.values[i]);
@@ -154,6 +187,21 @@ void DiffMachines(const Store& store, const std::vector<Run>& runs, std::vector<
     }
     out.push_back(std::move(d));
   }
+  return out;
+}
+
+void DiffMachines(const Store& store, const std::vector<Run>& runs, std::vector<Difference>& out) {
+  std::vector<std::optional<DoctorReport>> found;
+  std::vector<const DoctorReport*> reports;
+  std::set<int64_t> ids;
+  found.reserve(runs.size());
+  for (const Run& run : runs) {
+    found.push_back(FindDoctorReport(store, run));
+    reports.push_back(found.back() ? &*found.back() : nullptr);
+    if (found.back()) ids.insert(found.back()->id);
+  }
+  if (ids.size() < 2) return;
+  for (Difference& d : DiffReports(reports)) out.push_back(std::move(d));
 }
 
 }  // namespace xp::record

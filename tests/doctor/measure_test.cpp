@@ -217,6 +217,17 @@ TEST_CASE("the report: JSON, text, exit codes") {
   CHECK(j["findings"][1]["numbers"]["mb_s"] == 12.5);
   CHECK(j["environment"]["os"]["glibc"] == "2.36");
   CHECK(nlohmann::json::parse(ReportJson(report, "no json")).contains("findings"));
+  auto again = ReportFromJson(ReportJson(report, "{}"));
+  REQUIRE(again);
+  CHECK(again->worst == Level::kError);
+  REQUIRE(again->findings.size() == 2);
+  CHECK(again->findings[1].numbers == report.findings[1].numbers);
+  CHECK(again->findings[1].fix == "mend it");
+  for (const char* wrong :
+       {"", "[]", "{}", "{\"format\": 1, \"findings\": 3}", "{\"findings\": []}", "no json"}) {
+    CHECK_FALSE(ReportFromJson(wrong));
+  }
+  CHECK(ReportFromJson("{\"format\": 1, \"findings\": [3, {\"id\": 4, \"numbers\": [1]}]}"));
   std::string text = FindingText(report.findings[1], false, 80);
   for (const char* part : {"ERROR", "good ones", "because", "mend it"}) {
     CHECK(text.find(part) != std::string::npos);

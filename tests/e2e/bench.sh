@@ -20,6 +20,8 @@ for text in "img/s" "fused" "plain" "loader" "from JPEGs" "first epoch" "stored 
 [ "$(wc -l <t.csv)" = 8 ] || fail "rows of the CSV: $(cat t.csv)"
 has "$(cat t.md)" "| exp | resnet18 | 2 |"
 has "$(cat t.html)" "class=\"bar"
+"$exp" bench --show one --json >one.json
+fits bench one.json
 "$exp" bench tiny.yaml "${small[@]}" --label two --set batches=[1] --set fusion=true --set ~loader --set ~end_to_end --json >two.json
 python3 - <<'END'
 import json
@@ -29,6 +31,10 @@ row = r["rows"][0]
 assert row["status"] == "ok" and row["images_per_second"] > 0 and row["tflop_per_second"] > 0, row
 assert r["matrix"]["batches"] == [1] and r["environment"]["os"]["glibc"]
 END
+
+fits bench two.json
+sed 's/"status": "ok"/"status": "good"/' two.json >wrong.json
+! (fits bench wrong.json) 2>/dev/null || fail "a status that there isn't fits the schema"
 
 # Options stand above the file, in its parts, too; a peer that isn't known is refused before anything is measured.
 printf 'devices: [cuda]\nseconds_a_repeat: 900\nsettle_seconds: 900\nparts:\n- {models: [resnet50], batches: [4, 8]}\n- {models: [resnet34], batches: [8]}\n' >parts.yaml
@@ -80,6 +86,8 @@ fi
 out=$("$exp" bench --model resnet18 --batch 60000,65000 --height 400 --width 400 --device cpu --no-store)
 has "$out" " GiB are free; the plan of batch "
 has "$out" "mem lim batch 60000 doesn't fit already"
+"$exp" bench --model resnet18 --batch 60000 --height 400 --width 400 --device cpu --no-store --json >limit.json
+fits bench limit.json
 
 # What the CPU doesn't have is computed in fp32: once.
 "$exp" bench tiny.yaml "${small[@]}" --batch 1 --precision fp32,tf32,fp16 --set fusion=true --set ~loader --set ~end_to_end --no-store --json >once.json

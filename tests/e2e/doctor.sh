@@ -32,7 +32,32 @@ assert int(sys.argv[1]) == {"ok": 0, "absent": 0, "warning": 4, "error": 1}[r["l
 assert all(f["fix"] and f["why"] for f in r["findings"] if f["level"] in ("warning", "error")), r
 assert r["environment"]["os"]["glibc"]
 END
+fits doctor report.json
 has "$("$exp" query 'SELECT count(*) AS n FROM doctor')" "3"
+"$exp" doctor --device cpu --json --no-store >whole.json || true
+fits doctor whole.json
+# The schema knows what is no report.
+sed 's/"level": "ok"/"level": "fine"/' report.json >wrong.json
+! (fits doctor wrong.json) 2>/dev/null || fail "a level that there isn't fits the schema"
+
+# Reports that were made before; what differs between two, of this store or from files.
+has "$("$exp" doctor --history)" "REPORT"
+has "$("$exp" doctor --history --json)" '"id": 3'
+has "$("$exp" doctor --show 3)" "checks in"
+(ulimit -n 200; "$exp" doctor --look >/dev/null 2>&1 || true)
+out=$("$exp" doctor --compare @~1 @); has "$out" "files "; has "$out" "200 open files"; hasnt "$out" "glibc "
+has "$("$exp" doctor --compare report.json @)" "200 open files"
+has "$("$exp" doctor --compare whole.json whole.json)" "the findings are the same"
+"$exp" doctor --compare report.json @ --json >difference.json
+python3 -c '
+import json
+d = json.load(open("difference.json"))
+assert [f["b"] for f in d["findings"] if f["id"] == "files"] == ["error: 200 open files"], d
+assert any(n["id"] == "files" and n["b"] == 200 for n in d["numbers"]), d'
+code 2 "$exp" doctor --compare 1 77
+has "$(cat err)" "names no report"
+code 2 "$exp" doctor --compare report.json difference.json
+has "$(cat err)" "it is no report"
 
 # Limits of this very process show.
 (ulimit -n 200; code 1 "$exp" doctor --look --no-store; has "$(cat out)" "200 open files"; has "$(cat out)" "ulimit -n 65536")
@@ -91,6 +116,11 @@ echo 'a: 1' >a.yaml
 "$exp" run a.yaml --name linked -- true >/dev/null
 has "$("$exp" show linked)" "of this machine"
 has "$("$exp" show linked --json)" '"doctor": {'
+# What changed on the machine between two runs.
+(ulimit -n 300; "$exp" doctor --look >/dev/null 2>&1 || true)
+"$exp" run a.yaml --name later -- true >/dev/null
+out=$("$exp" diff linked later --section machine)
+has "$out" "files "; has "$out" "warning: 300 open files"
 
 # A working directory that is gone.
 out=$(mkdir gone && cd gone && rmdir ../gone && { "$exp" ls || echo "exit $?"; } 2>&1)

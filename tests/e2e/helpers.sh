@@ -22,6 +22,8 @@ expect() {
   [ "$got" = "$code" ] || fail "exit $got, not $code: $* -- $(cat out)"
   has "$(cat out)" "$text"
 }
+# fits SCHEMA FILE: the file is JSON as schema/SCHEMA.schema.json describes it.
+fits() { "$(dirname "$exp")/validate_json" "$source_dir/schema/$1.schema.json" "$2" || fail "$2 doesn't fit the schema $1"; }
 # refused CODE TEXT COMMAND...: the same of what must not work.
 refused() {
   [ "$1" != 0 ] || fail "refused with code 0?"

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,8 @@ int ExitCode(Level worst);
 std::string ReportJson(const Report& report, const std::string& environment_json);
 // One finding as lines of text; `colour`: with ANSI colours; `columns`: of the terminal.
 std::string FindingText(const Finding& finding, bool colour, int columns);
+// What ReportJson wrote; nullopt for text that is no such report.
+std::optional<Report> ReportFromJson(const std::string& text);
 // "31 checks: 25 ok, 4 absent, 2 warnings, 0 errors in 21.3 s".
 std::string SummaryText(const Report& report);
 // The combination of versions as a Markdown table, from the environment that was captured and what

@@ -35,6 +35,15 @@ std::optional<DoctorReport> FindDoctorReport(const Store& store, const std::stri
 // That of the machine that a run ran on, as the machine was when it began.
 std::optional<DoctorReport> FindDoctorReport(const Store& store, const Run& run);
 
+// All reports, the newest first.
+std::vector<DoctorReport> ListDoctorReports(const Store& store);
+// The report that a selector names: "@" the newest, "@~1" the one before, or its id. Throws
+// UsageError that lists what there is.
+DoctorReport NamedDoctorReport(const Store& store, const std::string& selector);
+
+// What differs between reports, section "machine": findings whose level or text differs; of what is
+// measured (speeds, temperatures) only another level counts. A null report is one that there isn't.
+std::vector<Difference> DiffReports(const std::vector<const DoctorReport*>& reports);
 // What differs between the reports of the runs' machines, section "machine": each finding whose
 // level or text differs. Empty unless at least two runs have a report and the reports aren't one.
 void DiffMachines(const Store& store, const std::vector<Run>& runs, std::vector<Difference>& out);

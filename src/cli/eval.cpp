@@ -13,6 +13,7 @@
 #include "src/cli/eval_report.h"
 #include "src/cli/model_flags.h"
 #include "src/cli/model_source.h"
+#include "src/cli/out_folder.h"
 #include "src/cli/tta_flags.h"
 
 namespace fs = std::filesystem;
@@ -79,8 +80,9 @@ EvaluationFacts Facts(const Options& o, const ModelSource& source, const train::
 }
 
 void Run(Options& o, const std::vector<std::string>& argv) {
+  CheckMinScore(o.min_score);
   ModelSource source = FindModel(o.model);
-  fs::path out = o.out.empty() ? fs::path() : fs::absolute(o.out);
+  const fs::path out = o.out.empty() ? fs::path() : MakeOutFolder(o.out, "--out");
   EnterFolder(source.folder);
   o.inference.weights = source.weights;
   o.inference.averages = !o.last_weights;
@@ -88,7 +90,6 @@ void Run(Options& o, const std::vector<std::string>& argv) {
   train::Inference model(source.config, o.inference);
   if (!model.precision_note().empty()) fmt::print(stderr, "warning: {}\n", model.precision_note());
   CheckMetric(o.metric, model.task());
-  if (!out.empty()) fs::create_directories(out);
   if (!o.json) {
     fmt::print("{}{} on data.{}, {}\n\n", source.weights.string(),
                source.run_id.empty() ? "" : " (run " + source.run_id + ")", o.inference.part,

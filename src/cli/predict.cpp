@@ -18,6 +18,7 @@
 #include "src/cli/eval_report.h"
 #include "src/cli/model_flags.h"
 #include "src/cli/model_source.h"
+#include "src/cli/out_folder.h"
 #include "src/cli/tta_flags.h"
 
 namespace fs = std::filesystem;
@@ -61,6 +62,10 @@ std::vector<fs::path> Files(const std::vector<std::string>& arguments) {
     std::error_code error;
     if (fs::is_directory(argument, error)) {
       AddFolder(argument, &files);
+    } else if (!fs::exists(argument, error) && argument.find_first_of("*?[") != argument.npos) {
+      throw UsageError({.what = "no file's name fits this pattern",
+                        .where = argument,
+                        .expected = "image files, or folders with some"});
     } else {
       files.push_back(fs::absolute(argument));
     }
@@ -129,6 +134,12 @@ void WriteJson(const fs::path& path, const nlohmann::json& content) {
   WriteFileAtomic(path, content.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
+// JPEG's own limit; false where the image is beyond it.
+bool FitsJpeg(const data::CocoImage& image) {
+  constexpr int kLongest = 65500;
+  return image.width <= kLongest && image.height <= kLongest;
+}
+
 void Draw(const fs::path& file, const fs::path& out, const train::Detections& found, int64_t id,
           const std::vector<data::Category>& categories, double min_score) {
   data::RgbImage image = data::ReadImage(file.string());
@@ -153,8 +164,11 @@ void Draw(const fs::path& file, const fs::path& out, const train::Detections& fo
 void Detect(train::Inference& model, const Options& o, const std::vector<fs::path>& files,
             const fs::path& out) {
   auto dataset = MakeDataset(files, model.categories());
-  train::Detections found = model.Detect(dataset, "");
   std::vector<std::string> names = OutputNames(files);
+  std::vector<fs::path> written{out / "results.json", out / "images.json"};
+  for (const std::string& name : names) written.push_back(out / name);
+  RefuseOverwriting(written, files, "--out");
+  train::Detections found = model.Detect(dataset, "");
   nlohmann::json images = nlohmann::json::array(), categories = nlohmann::json::array();
   for (const data::Category& c : model.categories())
     categories.push_back({{"id", c.id}, {"name", c.name}});
@@ -167,9 +181,15 @@ void Detect(train::Inference& model, const Options& o, const std::vector<fs::pat
     int64_t shown = 0;
     for (size_t k = 0; k < found.size(); ++k)
       shown += found.image_ids[k] == id && found.scores[k] >= o.min_score ? 1 : 0;
-    if (!o.no_draw) Draw(files[i], out / names[i], found, id, model.categories(), o.min_score);
+    std::string drawn;
+    if (!o.no_draw && FitsJpeg(dataset->images[i])) {
+      Draw(files[i], out / names[i], found, id, model.categories(), o.min_score);
+      drawn = ", drawn in " + Printable((out / names[i]).string());
+    } else if (!o.no_draw) {
+      drawn = ", not drawn: a JPEG has at most 65500 pixels a side";
+    }
     fmt::print("{}: {} boxes with a score of {:g} or more{}\n", Printable(files[i].string()), shown,
-               o.min_score, o.no_draw ? "" : ", drawn in " + Printable((out / names[i]).string()));
+               o.min_score, drawn);
   }
   WriteFileAtomic(out / "results.json", CocoResultsJson(found));
   WriteJson(out / "images.json", {{"images", images}, {"categories", categories}});
@@ -196,18 +216,20 @@ void Classify(train::Inference& model, const std::vector<fs::path>& files, const
 }
 
 void Run(Options& o, Context& context) {
+  CheckMinScore(o.min_score);
   const std::vector<fs::path> named = Files(o.images);
   const std::vector<fs::path> files = Decodable(named);
   ModelSource source = FindModel(o.model);
-  fs::path out = fs::absolute(o.out);
+  const fs::path out = MakeOutFolder(o.out, "--out");
   EnterFolder(source.folder);
   o.inference.weights = source.weights;
   o.inference.tta = ReadTta(o.tta);
   train::Inference model(source.config, o.inference);
   if (!model.precision_note().empty()) fmt::print(stderr, "warning: {}\n", model.precision_note());
-  fs::create_directories(out);
   model.task() == models::Task::kDetection ? Detect(model, o, files, out)
                                            : Classify(model, files, out);
+  for (const std::string& line : model.TakeWarnings())
+    fmt::print(stderr, "warning: {}\n", Printable(line));
   if (files.size() < named.size()) context.exit_code = static_cast<int>(ErrorKind::kJob);
 }
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +14,7 @@
 #include "exp/train/tensor_file.h"
 #include "exp/train/weight_names.h"
 #include "src/cli/command.h"
+#include "src/cli/out_folder.h"
 
 namespace xp::cli {
 namespace {
@@ -40,7 +43,7 @@ NameStyle ParseStyle(const std::string& name) {
                     .expected = "torchvision, mmdetection or timm"});
 }
 
-std::vector<const TensorInfo*> Chosen(const TensorFile& file, const ShowOptions& options) {
+std::vector<const TensorInfo*> Matching(const TensorFile& file, const ShowOptions& options) {
   std::vector<const TensorInfo*> chosen;
   for (const TensorInfo& tensor : file.tensors()) {
     bool matches =
@@ -67,7 +70,7 @@ void PrintJson(const TensorFile& file, const std::vector<const TensorInfo*>& ten
 
 void Show(const ShowOptions& options) {
   std::unique_ptr<TensorFile> file = train::OpenTensorFile(options.file);
-  std::vector<const TensorInfo*> tensors = Chosen(*file, options);
+  std::vector<const TensorInfo*> tensors = Matching(*file, options);
   if (options.json) return PrintJson(*file, tensors);
   fmt::print("{}: {}, {} tensors, {} names\n", file->path(), file->format(), file->tensors().size(),
              train::NameStyleName(train::GuessStyle(*file)));
@@ -109,7 +112,39 @@ std::vector<std::byte> ReadAs(const TensorFile& file, const TensorInfo& tensor, 
   std::vector<float> values = file.ReadFloats(tensor.name);
   std::vector<std::byte> bytes(values.size() * train::ElementSize(type));
   train::FromFloats(type, values.data(), values.size(), bytes.data());
+  // A weight that becomes infinite would be found in the first forward pass at the earliest.
+  std::vector<float> back(values.size());
+  train::ToFloats(type, bytes.data(), back.size(), back.data());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i]) || std::isfinite(back[i])) continue;
+    throw UsageError({.what = fmt::format("`{}` has the value {}, beyond {}", tensor.name,
+                                          values[i], train::ElementName(type)),
+                      .where = file.path(),
+                      .next = "convert with --dtype bf16, or leave the type as it is"});
+  }
   return bytes;
+}
+
+// What a file holds beside weights goes without a word; weights don't.
+void TellLeftOut(const std::vector<std::string>& names, const char* style, bool ema) {
+  std::string shown;
+  size_t count = 0;
+  for (const std::string& name : names) {
+    if (ModelName({.name = name}, ema).empty() || name.ends_with(".num_batches_tracked")) continue;
+    constexpr size_t kShown = 5;
+    if (count++ < kShown) shown += (shown.empty() ? "" : ", ") + Printable(name);
+  }
+  if (count == 0) return;
+  fmt::print(stderr, "warning: {} tensors are left out, which have no place in {} names: {}{}\n",
+             count, style, shown, count > 5 ? ", ..." : "");
+}
+
+// timm has classifiers only.
+bool OfDetector(const TensorFile& file) {
+  return std::any_of(file.tensors().begin(), file.tensors().end(), [](const TensorInfo& tensor) {
+    return tensor.name.starts_with("rpn.") || tensor.name.starts_with("roi_heads.") ||
+           tensor.name.starts_with("backbone.");
+  });
 }
 
 std::map<std::string, std::string> KeptMetadata(const TensorFile& file) {
@@ -124,20 +159,23 @@ std::map<std::string, std::string> KeptMetadata(const TensorFile& file) {
   return metadata;
 }
 
-void Convert(const ConvertOptions& options) {
-  train::RenameOptions rename;
-  if (options.from != "auto") rename.from = ParseStyle(options.from);
-  rename.to = ParseStyle(options.to);
-  rename.background =
-      options.background == "last" ? train::Background::kLast : train::Background::kFirst;
-  rename.as_backbone = options.backbone;
-  std::unique_ptr<TensorFile> file = train::Rename(train::OpenTensorFile(options.in), rename);
+using Chosen = std::map<std::string, const TensorInfo*>;  // by the model's names
 
-  std::map<std::string, const TensorInfo*> chosen;  // averages take the place of the weights
-  for (const TensorInfo& tensor : file->tensors()) {
+// Averages take the place of the weights where they are asked for.
+Chosen ChooseWeights(const TensorFile& file, const ConvertOptions& options) {
+  Chosen chosen;
+  bool averages = false;
+  for (const TensorInfo& tensor : file.tensors()) {
     std::string name = ModelName(tensor, options.ema);
     bool average = tensor.name.starts_with("ema.");
+    averages = averages || average;
     if (!name.empty() && (average || !chosen.contains(name))) chosen[name] = &tensor;
+  }
+  if (options.ema && !averages) {
+    throw UsageError({.what = "holds no averaged weights",
+                      .where = options.in,
+                      .expected = "a checkpoint of a run with `ema.momentum`",
+                      .next = "leave --ema out for the last weights"});
   }
   if (chosen.empty()) {
     throw UsageError(
@@ -145,9 +183,34 @@ void Convert(const ConvertOptions& options) {
          .where = options.in,
          .next = "see the names with `exp weights show`, and say with --from how they are meant"});
   }
+  return chosen;
+}
+
+std::unique_ptr<TensorFile> OpenRenamed(const ConvertOptions& options) {
+  train::RenameOptions rename;
+  if (options.from != "auto") rename.from = ParseStyle(options.from);
+  rename.to = ParseStyle(options.to);
+  rename.background =
+      options.background == "last" ? train::Background::kLast : train::Background::kFirst;
+  rename.as_backbone = options.backbone;
+  std::vector<std::string> left_out;
+  std::unique_ptr<TensorFile> file =
+      train::Rename(train::OpenTensorFile(options.in), rename, &left_out);
+  if (rename.to == NameStyle::kTimm && OfDetector(*file)) {
+    throw UsageError({.what = "holds a detector's weights, and timm has no detectors",
+                      .where = options.in,
+                      .expected = "--to torchvision or mmdetection"});
+  }
+  TellLeftOut(left_out, train::NameStyleName(rename.to), options.ema);
+  return file;
+}
+
+void Convert(const ConvertOptions& options) {
+  CheckOutFile(options.out, "out");
+  std::unique_ptr<TensorFile> file = OpenRenamed(options);
   std::vector<std::vector<std::byte>> data;
   std::vector<train::TensorView> views;
-  for (const auto& [name, tensor] : chosen) {
+  for (const auto& [name, tensor] : ChooseWeights(*file, options)) {
     TensorInfo info = *tensor;
     info.name = name;
     info.type = TargetType(*tensor, options.dtype);

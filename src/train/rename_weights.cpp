@@ -74,7 +74,8 @@ bool IsMmpretrain(const TensorFile& file, std::string_view prefix) {
 
 class RenamedFile : public TensorFile {
  public:
-  RenamedFile(std::unique_ptr<TensorFile> file, const RenameOptions& options)
+  RenamedFile(std::unique_ptr<TensorFile> file, const RenameOptions& options,
+              std::vector<std::string>* left_out)
       : file_(std::move(file)), options_(options) {
     path_ = file_->path();
     format_ = file_->format();
@@ -87,7 +88,10 @@ class RenamedFile : public TensorFile {
       if (!tensor.name.starts_with(prefix)) continue;
       std::optional<std::string> name =
           OurName(from, std::string_view(tensor.name).substr(prefix.size()));
-      if (!name) continue;
+      if (!name || !FromOurName(options.to, *name)) {
+        if (left_out != nullptr) left_out->push_back(tensor.name);
+        continue;
+      }
       auto [at, added] = ours.emplace(*name, &tensor);
       if (!added) {
         throw UsageError({.what = fmt::format("`{}` and `{}` would both be `{}`", at->second->name,
@@ -124,11 +128,21 @@ class RenamedFile : public TensorFile {
     std::optional<std::string> ours =
         classifier_ && name.starts_with("fc.") ? std::string(name) : ToOurName(from, name);
     if (classifier_ && ours && ours->starts_with("backbone.body.")) ours->erase(0, 14);
-    if (!ours || !options_.as_backbone || ours->starts_with("backbone.")) return ours;
-    if (ours->starts_with("features.")) return VggName(*ours);
-    if (ours->starts_with("fc.") || ours->starts_with("head.") || ours->starts_with("classifier."))
-      return std::nullopt;
-    return "backbone.body." + *ours;
+    return ours && options_.as_backbone ? AsBackbone(*ours) : ours;
+  }
+
+  // The layers below a classifier's own, weights and their averages; a detector's backbone is one.
+  static std::optional<std::string> AsBackbone(const std::string& name) {
+    if (name.starts_with("ema.")) {
+      std::optional<std::string> average = AsBackbone(name.substr(4));
+      return average ? std::optional("ema." + *average) : std::nullopt;
+    }
+    if (name.starts_with("backbone.")) return name;
+    if (name.starts_with("features.")) return VggName(name);
+    for (const char* part : {"conv1.", "bn1.", "layer1.", "layer2.", "layer3.", "layer4."}) {
+      if (name.starts_with(part)) return "backbone.body." + name;
+    }
+    return std::nullopt;
   }
 
   void FindLayouts(NameStyle from) {
@@ -219,8 +233,9 @@ class RenamedFile : public TensorFile {
 
 }  // namespace
 
-std::unique_ptr<TensorFile> Rename(std::unique_ptr<TensorFile> file, const RenameOptions& options) {
-  return std::make_unique<RenamedFile>(std::move(file), options);
+std::unique_ptr<TensorFile> Rename(std::unique_ptr<TensorFile> file, const RenameOptions& options,
+                                   std::vector<std::string>* left_out) {
+  return std::make_unique<RenamedFile>(std::move(file), options, left_out);
 }
 
 }  // namespace xp::train

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "exp/train/tensor_file.h"
 
@@ -58,8 +59,9 @@ struct RenameOptions {
 
 // The file with other names, and with its box head's rows moved to where `background` wants them.
 // WrapperPrefix goes. Names that the other style doesn't have
-// are left out. An exp checkpoint's metadata `exp.background` ("first", "last") says how its rows
-// lie. Throws UsageError where two names become one.
-std::unique_ptr<TensorFile> Rename(std::unique_ptr<TensorFile> file, const RenameOptions& options);
+// are left out, and told to `left_out`. An exp checkpoint's metadata `exp.background` ("first",
+// "last") says how its rows lie. Throws UsageError where two names become one.
+std::unique_ptr<TensorFile> Rename(std::unique_ptr<TensorFile> file, const RenameOptions& options,
+                                   std::vector<std::string>* left_out = nullptr);
 
 }  // namespace xp::train

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# A trained model's use with odd arguments: what `exp predict`, `exp eval` and `exp weights convert` are given may be a pattern, a folder,
+# the place of their own input, no place at all; images may be broken. Nothing is lost, and everything has a place in the message.
+source "$(dirname "$0")/helpers.sh" "$@"
+tiny_detector detector.yaml
+"$exp" run detector.yaml --device cpu --name one --set runner.max_epochs=1 --set data.train.times=1 --set 'lr_config={policy: fixed}' \
+  --set '+ema.momentum=0.5' --work-dir work >/dev/null
+checkpoint=work/epoch_1.safetensors
+images=data/shapes/images
+predict=("$exp" predict one --device cpu)
+
+# Where results go.
+cp -r "$images" own
+before=$(cat own/* | cksum)
+refused 2 "would overwrite what it reads" "${predict[@]}" own --out own
+ln -s own behind
+refused 2 "would overwrite what it reads" "${predict[@]}" own --out behind
+[ "$(cat own/* | cksum)" = "$before" ] || fail "predict wrote over the images that it was given"
+[ ! -e own/results.json ] || fail "results beside the images"
+echo >file
+for out in file file/below ''; do
+  refused 2 "name another one with --out" "${predict[@]}" "$images/val_000001.jpg" --out "$out"
+done
+for out in file file/below; do refused 2 "name another one with --out" "$exp" eval one --device cpu --no-record --out "$out"; done
+mkdir there && echo old >there/results.json
+expect 0 "wrote" "${predict[@]}" "$images/val_000001.jpg" --out there  # a folder with results is used again
+hasnt "$(cat there/results.json)" "old"
+refused 2 "no file's name fits this pattern" "${predict[@]}" "$images/*.tiff" --out out
+refused 2 "--min-score" "${predict[@]}" "$images/val_000001.jpg" --out out --min-score nan
+refused 2 "--min-score" "$exp" eval one --device cpu --no-record --min-score inf
+
+# Larger than any JPEG: in the results, not drawn.
+python3 - <<'P'
+import struct, zlib
+def chunk(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+head = struct.pack(">IIBBBBB", 66000, 2, 8, 0, 0, 0, 0)
+open("wide.png", "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 66001 * 2)) + chunk(b"IEND", b""))
+P
+expect 0 "not drawn: a JPEG has at most 65500" "${predict[@]}" wide.png "$images/val_000001.jpg" --out wide
+[ -s wide/val_000001.jpg ] && [ ! -e wide/wide.jpg ] || fail "drawn: $(ls wide)"
+
+# An image of the validation that can't be used is said, and no other is scored twice in its place.
+cp "$images/val_000002.jpg" kept.jpg
+echo broken >"$images/val_000002.jpg"
+refused 2 "val_000002.jpg" "$exp" eval one --device cpu --no-record
+expect 0 "val_000002.jpg: not an image of a known format; it is left out" "$exp" eval one --device cpu --no-record --set +data.val.on_error=skip --out scored
+python3 - <<'P'
+import json
+rows = [json.dumps(r, sort_keys=True) for r in json.load(open("scored/detections.json"))]
+assert rows and len(set(rows)) == len(rows), "a detection is there twice"
+assert all(set(json.loads(r)) >= {"image_id", "category_id", "bbox", "score"} for r in rows)
+P
+mv kept.jpg "$images/val_000002.jpg"
+
+# Weights: what isn't there, has no place, or no room.
+convert=("$exp" weights convert)
+refused 2 "no file is named" "${convert[@]}" "$checkpoint" ''
+refused 2 "is a folder" "${convert[@]}" "$checkpoint" there
+refused 2 "its folder doesn't exist" "${convert[@]}" "$checkpoint" nowhere/out.safetensors
+expect 0 "tensors" "${convert[@]}" "$checkpoint" ema.safetensors --ema
+refused 2 "holds no averaged weights" "${convert[@]}" ema.safetensors twice.safetensors --ema
+refused 2 "timm has no detectors" "${convert[@]}" "$checkpoint" timm.safetensors --to timm
+expect 0 "tensors are left out, which have no place in torchvision names: roi_heads.box_head.fc6.bias" \
+  "${convert[@]}" "$checkpoint" wrong.safetensors --from mmdetection
+expect 0 "130 tensors" "${convert[@]}" "$checkpoint" right.safetensors
+hasnt "$(cat out)" "left out"
+cp right.safetensors same.safetensors
+expect 0 "130 tensors" "${convert[@]}" same.safetensors same.safetensors  # in its own place
+cmp right.safetensors same.safetensors || fail "a file converted into itself differs"
+expect 0 "tensors" "${convert[@]}" "$checkpoint" backbone.safetensors --backbone
+"$exp" weights show backbone.safetensors | grep -q 'rpn\|optimizer\|ema\.' && fail "more than the backbone: $("$exp" weights show backbone.safetensors)"
+python3 - <<'P'
+import json, struct
+header = json.dumps({"conv1.weight": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+open("large.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + struct.pack("<ff", 1, 70000))
+P
+refused 2 "has the value 70000, beyond F16" "${convert[@]}" large.safetensors small.safetensors --dtype fp16
+[ ! -e small.safetensors ] || fail "written all the same"
+expect 0 "1 tensors" "${convert[@]}" large.safetensors small.safetensors --dtype bf16
+echo "use: all as expected"

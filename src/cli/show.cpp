@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
 
 #include "exp/record/machine.h"
 #include "exp/record/reader.h"
@@ -22,8 +24,11 @@ struct Options {
   bool as_json = false, config = false, environment = false, code = false, origins = false;
 };
 
+// A value of several lines keeps them, below each other.
 void Field(const char* name, const std::string& value) {
-  if (!value.empty()) fmt::print("{:<12} {}\n", name, Cut(value, 4000));
+  std::istringstream lines(value);
+  for (std::string line; std::getline(lines, line); name = "")
+    fmt::print("{:<12} {}\n", name, Cut(line, 4000));
 }
 
 std::string Joined(const std::vector<std::string>& words) {

@@ -21,7 +21,8 @@ std::string Cut(const std::string& text, size_t limit) {
   size_t keep = cut && limit > 3 ? limit - 3 : limit;
   for (unsigned char c : text) {
     if ((c & 0xC0) != 0x80 && ++n > keep) break;
-    out += c < 0x20 || c == 0x7f ? '?' : static_cast<char>(c);
+    const bool space = c == '\n' || c == '\t';
+    out += space ? ' ' : c < 0x20 || c == 0x7f ? '?' : static_cast<char>(c);
   }
   return cut ? out + "..." : out;
 }

@@ -13,7 +13,8 @@ void PrintTable(const std::vector<std::string>& header,
 
 // Characters of valid UTF-8.
 size_t Width(const std::string& text);
-// At most `limit` characters, "..." behind what was cut; control characters become '?'.
+// At most `limit` characters, "..." behind what was cut; line ends and tabs become
+// spaces, other control characters '?'.
 std::string Cut(const std::string& text, size_t limit);
 
 // A curve drawn with block characters, `width` x `height` characters, with its scale at the left.

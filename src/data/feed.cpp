@@ -90,6 +90,13 @@ Error EpochFeed::NoneUsable(const Error& first) {
                      .next = "`exp data check` lists what is wrong with the files"});
 }
 
+Error EpochFeed::Skippable(const Error& error) {
+  ErrorText text = error.text();
+  if (!text.next.empty()) text.next += ", or ";
+  text.next += "leave such images out with `on_error: skip`";
+  return {error.kind(), std::move(text)};
+}
+
 StageSeconds EpochFeed::TakeStages() {
   auto seconds = [](std::atomic<int64_t>* nanos) {
     return static_cast<double>(nanos->exchange(0)) * 1e-9;

@@ -112,7 +112,7 @@ class EpochFeed : public BatchSource {
         if (problem) Warn(*problem, FileName(which) + " was taken instead", slot, item);
         return which;
       } catch (const Error& error) {
-        if (settings_.image_policy == Policy::kStrict) throw;
+        if (settings_.image_policy == Policy::kStrict) throw Skippable(error);
         if (!problem) problem = error;
         which = next(which);
       }
@@ -127,7 +127,7 @@ class EpochFeed : public BatchSource {
       make();
       return true;
     } catch (const Error& error) {
-      if (settings_.image_policy == Policy::kStrict) throw;
+      if (settings_.image_policy == Policy::kStrict) throw Skippable(error);
       Warn(error, "it is left out", slot, item);
       return false;
     }
@@ -140,6 +140,8 @@ class EpochFeed : public BatchSource {
   // Under kDrop, that and what was done about it.
   void Warn(const Error& error, const std::string& done, int slot, int item);
   static Error NoneUsable(const Error& first);
+  // The error about an image, with the option that trains without it.
+  static Error Skippable(const Error& error);
   static void Add(std::atomic<int64_t>* to, Clock::time_point since) {
     *to += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - since).count();
   }

@@ -32,10 +32,13 @@ bool StartsWith(std::span<const uint8_t> bytes, std::string_view magic, size_t a
                      : format == ImageFormat::kUnknown
                          ? "not an image of a known format"
                          : fmt::format("{} images are not supported", FormatName(format));
-  throw UsageError({.what = what,
-                    .where = name,
-                    .expected = "a JPEG, PNG or WebP image",
-                    .next = AdviceFor(other)});
+  std::string advice = AdviceFor(other);
+  if (advice.empty()) {
+    const bool known = format != ImageFormat::kUnknown;
+    advice = known ? "convert it to JPEG, PNG or WebP" : "replace the file";
+  }
+  throw UsageError(
+      {.what = what, .where = name, .expected = "a JPEG, PNG or WebP image", .next = advice});
 }
 
 [[noreturn]] void CantRead(const std::string& path, const std::string& what) {

@@ -220,14 +220,17 @@ bool ReadHeader(jpeg_decompress_struct* info, Context* context, std::span<const 
 [[noreturn]] void Throw(const Context& context, std::span<const uint8_t> bytes,
                         const std::string& name) {
   if (bytes.empty()) {
-    throw UsageError({.what = "the file is empty", .where = name, .expected = "a JPEG image"});
+    throw UsageError({.what = "the file is empty",
+                      .where = name,
+                      .expected = "a JPEG image",
+                      .next = "replace the file"});
   }
   const bool cut = context.hit_end;  // whatever libjpeg makes of what stands in for the rest
   throw UsageError({.what = fmt::format("can't be decoded as a JPEG: {}",
                                         cut ? "the file is truncated" : context.message),
                     .where = name,
                     .expected = "a complete JPEG image",
-                    .next = "replace the file, or leave such images out with `on_error: skip`"});
+                    .next = "replace the file"});
 }
 
 // jpeg_destroy after every outcome; info is zeroed before, so it may be called at any time.

@@ -113,7 +113,7 @@ ImageInfo ReadPng(std::span<const uint8_t> bytes, const std::string& name, RgbIm
     throw UsageError({.what = fmt::format("can't be decoded as a PNG: {}", context.message),
                       .where = name,
                       .expected = "a complete PNG image",
-                      .next = "replace the file, or leave such images out with `on_error: skip`"});
+                      .next = "replace the file"});
   }
   return header;
 }

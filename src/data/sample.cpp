@@ -40,7 +40,7 @@ void DecodeImageOfSize(const std::string& file, const std::string& path, Size ex
                              upright.height, expected.width, expected.height),
          .where = path,
          .expected = "the image that was annotated",
-         .next = "correct the file, or leave such images out with `on_error: skip`"});
+         .next = "replace the image, or mend its `width` and `height`"});
   }
   DecodeImage(bytes, path, expected == Size{} || upright == expected, image);
 }

@@ -14,7 +14,7 @@ namespace {
   throw UsageError({.what = "can't be decoded as a WebP: " + what,
                     .where = name,
                     .expected = "a complete WebP image that is not animated",
-                    .next = "replace the file, or leave such images out with `on_error: skip`"});
+                    .next = "replace the file"});
 }
 
 const char* Reason(VP8StatusCode status) {

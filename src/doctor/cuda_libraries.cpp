@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+#include <string_view>
 
 #include "exp/doctor/checks.h"
 #include "exp/doctor/elf.h"
@@ -14,20 +14,39 @@ namespace xp::doctor {
 namespace {
 
 constexpr const char* kCudnn = "libcudnn.so.9";
+constexpr const char* kNccl = "libnccl.so.2";
 // cuDNN 9's parts, and the function by which the front library compares a part's version with its
 // own (cudnn_ops.h and its sisters); null where a part has none.
 struct Part {
-  const char *name, *check;
+  std::string name;
+  const char* check;
+  bool optional;  // only operations that exp doesn't use need it, or not every version has it
 };
-constexpr Part kParts[] = {{"graph", "cudnnGraphVersionCheck"},
-                           {"ops", "cudnnOpsVersionCheck"},
-                           {"cnn", "cudnnCnnVersionCheck"},
-                           {"adv", "cudnnAdvVersionCheck"},
-                           {"engines_precompiled", nullptr},
-                           {"engines_runtime_compiled", nullptr},
-                           {"heuristic", nullptr}};
-// Needed only by operations that exp doesn't use.
-bool Optional(const std::string& part) { return part == "adv"; }
+const Part kParts[] = {{"graph", "cudnnGraphVersionCheck", false},
+                       {"ops", "cudnnOpsVersionCheck", false},
+                       {"cnn", "cudnnCnnVersionCheck", false},
+                       {"adv", "cudnnAdvVersionCheck", true},
+                       {"engines_precompiled", nullptr, false},
+                       {"engines_runtime_compiled", nullptr, false},
+                       {"heuristic", nullptr, false}};
+
+std::string SonameOf(const std::string& part) { return fmt::format("libcudnn_{}.so.9", part); }
+
+// Newer minor versions have more parts, which load as the ones above do.
+std::vector<Part> PartsWith(const std::vector<std::string>& files) {
+  std::vector<Part> parts(std::begin(kParts), std::end(kParts));
+  auto known = [&](const std::string& file) {
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const Part& part) { return SonameOf(part.name) == file; });
+  };
+  constexpr std::string_view kBefore = "libcudnn_", kAfter = ".so.9";
+  for (const std::string& file : files) {
+    if (!file.starts_with(kBefore) || !file.ends_with(kAfter) || known(file)) continue;
+    size_t length = file.size() - kBefore.size() - kAfter.size();
+    parts.push_back({file.substr(kBefore.size(), length), nullptr, true});
+  }
+  return parts;
+}
 
 std::string CudnnText(int64_t v) {
   int64_t unit = v >= 90000 ? 10000 : 1000;  // before 9, 8902 was 8.9.2
@@ -79,8 +98,8 @@ Finding Parts(const System& system, const std::string& path, const std::string& 
   std::vector<std::string> wrong, missing;
   int seen = 0;
   std::string real_folder = Folder(system.RealPath(path));
-  for (const Part& part : kParts) {
-    std::string soname = fmt::format("libcudnn_{}.so.9", part.name);
+  for (const Part& part : PartsWith(system.Names(real_folder))) {
+    std::string soname = SonameOf(part.name);
     // The front library's own folder is on its run path ($ORIGIN), after LD_LIBRARY_PATH's.
     std::string found = FindLibrary(system, soname);
     std::string beside = fmt::format("{}/{}", Folder(path), soname);
@@ -88,7 +107,7 @@ Finding Parts(const System& system, const std::string& path, const std::string& 
     beside = fmt::format("{}/{}", real_folder, soname);
     if (found.empty() && system.Exists(beside)) found = beside;
     if (found.empty()) {
-      if (!Optional(part.name)) missing.push_back(soname);
+      if (!part.optional) missing.push_back(soname);
       continue;
     }
     ++seen;
@@ -114,6 +133,30 @@ Finding Parts(const System& system, const std::string& path, const std::string& 
       "keep one cuDNN: take the other one's folder out of LD_LIBRARY_PATH and /etc/ld.so.conf, "
       "or reinstall it";
   return f;
+}
+
+// "13.3" of the text "NCCL version 2.30.7+cuda13.3", which the library holds as a constant; empty
+// where it doesn't.
+std::string CudaOfNccl(const System& system) {
+  constexpr std::string_view kName = "NCCL version ", kCuda = "+cuda";
+  constexpr size_t kConstants = size_t{64} << 20;  // they lie before hundreds of MiB of GPU code
+  std::string path = FindLibrary(system, kNccl);
+  auto bytes = path.empty() ? std::nullopt : system.Bytes(path);
+  if (!bytes) return "";
+  std::string_view text(bytes->bytes.data(), std::min(bytes->bytes.size(), kConstants));
+  for (size_t at = 0; (at = text.find(kName, at)) != text.npos; ++at) {
+    size_t end = text.find_first_not_of("0123456789.", at + kName.size());
+    if (end == text.npos || !text.substr(end).starts_with(kCuda)) continue;
+    return VersionAfter(std::string(text.substr(end, kCuda.size() + 16)), std::string(kCuda));
+  }
+  return "";
+}
+
+std::string MajorOf(const std::string& version) { return version.substr(0, version.find('.')); }
+
+bool NewerMajor(const std::string& cuda, const std::string& driver_cuda) {
+  return !cuda.empty() && !driver_cuda.empty() &&
+         CompareVersions(MajorOf(cuda), MajorOf(driver_cuda)) > 0;
 }
 
 Findings CompilerPair(const Subject& s, const std::string& nvcc, const std::string& driver_cuda) {
@@ -142,8 +185,7 @@ Findings CompilerPair(const Subject& s, const std::string& nvcc, const std::stri
                         newest);
   }
   Findings out{f};
-  if (!driver_cuda.empty() && CompareVersions(nvcc.substr(0, nvcc.find('.')),
-                                              driver_cuda.substr(0, driver_cuda.find('.'))) > 0) {
+  if (NewerMajor(nvcc, driver_cuda)) {
     out.push_back({.id = "nvcc.driver",
                    .group = "versions",
                    .level = Level::kWarning,
@@ -169,7 +211,7 @@ Findings CheckCudnn(const Subject& s) {
     f.level = gpus.devices.empty() ? Level::kAbsent : Level::kError;
     f.found = "libcudnn.so.9 isn't found";
     f.why = "convolutions on a GPU are cuDNN's";
-    f.fix = "install cuDNN 9 for CUDA " + s.build.runtime.substr(0, s.build.runtime.find('.')) +
+    f.fix = "install cuDNN 9 for CUDA " + MajorOf(s.build.runtime) +
             ", or point LD_LIBRARY_PATH at its folder or EXP_CUDNN at the file";
     return {f};
   }
@@ -185,15 +227,14 @@ Findings CheckCudnn(const Subject& s) {
   auto built = s.system.Ask(path, "cudnnGetCudartVersion", System::Call::kSize).value_or(0);
   std::string cuda = built > 0 ? fmt::format("{}.{}", built / 1000, built % 1000 / 10) : "";
   f.found = fmt::format("{}{} ({})", version, cuda.empty() ? "" : " for CUDA " + cuda, path);
-  std::string major = cuda.substr(0, cuda.find('.'));
-  std::string driver_major = gpus.cuda_driver.substr(0, gpus.cuda_driver.find('.'));
   if (Number(version).value_or(0) != 9) {
     f.level = Level::kError;
     f.why = "exp is built for cuDNN 9";
     f.fix = "install cuDNN 9 and point LD_LIBRARY_PATH or EXP_CUDNN at it";
     return {f};
   }
-  if (!major.empty() && !driver_major.empty() && CompareVersions(major, driver_major) > 0) {
+  if (NewerMajor(cuda, gpus.cuda_driver)) {
+    const std::string driver_major = MajorOf(gpus.cuda_driver);
     f.level = Level::kError;
     f.needed += fmt::format(", for CUDA {} or older", driver_major);
     f.why = "the driver can't run the CUDA that this cuDNN was built for";
@@ -205,13 +246,22 @@ Findings CheckCudnn(const Subject& s) {
 
 Findings CheckNccl(const Subject& s) {
   Gpus gpus = s.system.QueryGpus();
-  auto version = s.system.Ask("libnccl.so.2", "ncclGetVersion", System::Call::kInt);
+  auto version = s.system.Ask(kNccl, "ncclGetVersion", System::Call::kInt);
   Finding f{.id = "nccl", .group = "versions", .level = Level::kAbsent};
   f.needed = "NCCL 2, to train on several GPUs";
   f.found = "libnccl.so.2 isn't found";
   if (version) {
     f.level = Level::kOk;
     f.found = fmt::format("{}.{}.{}", *version / 10000, *version % 10000 / 100, *version % 100);
+    const std::string cuda = CudaOfNccl(s.system);
+    if (!cuda.empty()) f.found += " for CUDA " + cuda;
+    if (!gpus.devices.empty() && NewerMajor(cuda, gpus.cuda_driver)) {
+      f.level = Level::kWarning;
+      f.needed += fmt::format(", for CUDA {} or older", MajorOf(gpus.cuda_driver));
+      f.why = "the driver can't run the CUDA that it was built for: several GPUs won't train";
+      f.fix = fmt::format("install the NCCL package for CUDA {}, or a driver {} or newer",
+                          MajorOf(gpus.cuda_driver), DriverFor(cuda).full);
+    }
   } else if (gpus.devices.size() > 1) {
     f.level = Level::kWarning;
     f.why = fmt::format("there are {} GPUs; together they need it", gpus.devices.size());

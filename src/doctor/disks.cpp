@@ -77,7 +77,8 @@ Finding Disk(const System& system, const Place& place) {
   if (space->read_only) f.found += ", mounted read-only";
   if (forbidden) f.found += ", no folder that this user may write";
   if (no_files) f.found += ", no inodes left";
-  f.why = fmt::format("{} can't be written there", place.what);
+  f.why = f.level == Level::kError ? fmt::format("{} can't be written there", place.what)
+                                   : fmt::format("{} of a long training may fill it", place.what);
   f.fix = place.fix;
   return f;
 }

@@ -90,15 +90,7 @@ class Examination {
   Finding Threads() {
     const int wanted = UsableCpus();
     threads_ = StartableThreads(wanted - 1) + 1;
-    Finding f{.id = "cpu.threads", .group = "health"};
-    f.found = fmt::format("{} of {} threads can be started", threads_, wanted);
-    f.needed = fmt::format("{}: one for each CPU", wanted);
-    f.numbers = {{"started", threads_}, {"wanted", wanted}};
-    if (threads_ == wanted) return f;
-    f.level = Level::kError;
-    f.why = "computing and loading start as many; each needs a stack, and counts as a process";
-    f.fix = "raise `ulimit -u`, `ulimit -v` or the container's limits of processes and memory";
-    return f;
+    return JudgeThreads(threads_, wanted);
   }
 
   // True where the test named by `id` may begin; else its row says why not.
@@ -121,13 +113,7 @@ class Examination {
       if (cuda >= 0) Add(CheckMemoryOf(cuda, options_.deep));
       device = Open(cuda, false, plans_.path(), threads_);
     } catch (const Error& e) {
-      Add({.id = "smoke.device",
-           .group = "smoke",
-           .level = Level::kError,
-           .found = e.text().what,
-           .needed = "a device that opens",
-           .why = "nothing can be trained on it",
-           .fix = e.text().next});
+      Add(DoesNotOpen(e));
       cuda = -1;
       device = Open(cuda, false, "", threads_);
     }
@@ -189,13 +175,7 @@ class Examination {
       Add(CheckUnderLoad(result.seen));
       Add(JudgeSpeedUnderLoad(result));
     } catch (const Error& e) {
-      Add({.id = fmt::format("gpu.{}.load", cuda),
-           .group = "health",
-           .level = Level::kError,
-           .found = e.text().what,
-           .needed = "it works under load",
-           .why = "trainings on it will fail",
-           .fix = e.text().next});
+      Add(LoadFailed(NvmlIndex(cuda), e));
     }
   }
 

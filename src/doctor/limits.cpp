@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "exp/doctor/checks.h"
+#include "exp/doctor/measure.h"
 #include "src/doctor/text.h"
 
 namespace xp::doctor {
@@ -78,6 +79,18 @@ Finding Judge(const Limit& limit, const std::vector<std::string>& lines) {
 }
 
 }  // namespace
+
+Finding JudgeThreads(int started, int wanted) {
+  Finding f{.id = "cpu.threads", .group = "health"};
+  f.found = fmt::format("{} of {} threads can be started", started, wanted);
+  f.needed = fmt::format("{}: one for each CPU", wanted);
+  f.numbers = {{"started", started}, {"wanted", wanted}};
+  if (started >= wanted) return f;
+  f.level = Level::kError;
+  f.why = "computing and loading start as many; each needs a stack, and counts as a process";
+  f.fix = "raise `ulimit -u`, `ulimit -v` or the container's limits of processes and memory";
+  return f;
+}
 
 Findings CheckLimits(const Subject& s) {
   std::vector<std::string> lines = Lines(s.system.Text("/proc/self/limits").value_or(""));

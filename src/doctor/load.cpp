@@ -10,7 +10,6 @@
 #include "exp/base/stopwatch.h"
 #include "exp/bench/speeds.h"
 #include "exp/doctor/measure.h"
-#include "exp/graph/memory_check.h"
 #include "src/doctor/room.h"
 #include "src/doctor/text.h"
 
@@ -18,6 +17,12 @@ namespace xp::doctor {
 namespace {
 
 constexpr uint64_t kLeastTested = uint64_t{16} << 20;
+
+Finding MemoryRow(int cuda_device) {
+  return {.id = cuda_device >= 0 ? fmt::format("gpu.{}.memory", cuda_device) : "memory.test",
+          .group = "smoke",
+          .needed = "every word reads back as it was written"};
+}
 
 }  // namespace
 
@@ -77,11 +82,37 @@ Finding JudgeSpeedUnderLoad(const LoadResult& load) {
   return f;
 }
 
+Finding LoadFailed(int nvml_index, const Error& error) {
+  return {.id = fmt::format("gpu.{}.load", nvml_index),
+          .group = "health",
+          .level = Level::kError,
+          .found = error.text().what,
+          .needed = "it works under load",
+          .why = "trainings on it will fail",
+          .fix = error.text().next.empty()
+                     ? "see the rows on power, heat and Xid errors; try another card"
+                     : error.text().next};
+}
+
+Finding JudgeMemory(int cuda_device, const graph::MemoryCheck& check) {
+  bool gpu = cuda_device >= 0;
+  Finding f = MemoryRow(cuda_device);
+  f.found = fmt::format("{} of free memory, {} patterns, {:.1f} s: {} words wrong",
+                        Gib(static_cast<double>(check.bytes)), check.rounds, check.seconds,
+                        check.bad_words);
+  f.numbers = {{"bytes", static_cast<double>(check.bytes)},
+               {"bad_words", static_cast<double>(check.bad_words)}};
+  if (check.bad_words == 0) return f;
+  f.level = Level::kError;
+  f.why = "weights and images will be altered silently";
+  f.fix = gpu ? "reset the card; if it comes back, have it replaced"
+              : "run memtest86+; take out or replace the module";
+  return f;
+}
+
 Finding CheckMemoryOf(int cuda_device, bool deep) {
   bool gpu = cuda_device >= 0;
-  Finding f{.id = gpu ? fmt::format("gpu.{}.memory", cuda_device) : "memory.test",
-            .group = "smoke"};
-  f.needed = "every word reads back as it was written";
+  Finding f = MemoryRow(cuda_device);
   // Half of what may be taken, so that whatever else runs isn't killed for the test.
   const MemoryRoom room = UsableMemory();
   const uint64_t host = std::min(uint64_t{deep ? 2048u : 128u} << 20, room.free_bytes / 2);
@@ -89,19 +120,9 @@ Finding CheckMemoryOf(int cuda_device, bool deep) {
     if (auto none = NoRoom(f, 2 * kLeastTested, room)) return *none;
   }
   try {
-    graph::MemoryCheck check = gpu ? graph::CheckCudaMemory(cuda_device, UINT64_MAX, deep ? 64 : 4)
-                                   : graph::CheckHostMemory(host, 2);
-    f.found = fmt::format("{} of free memory, {} patterns, {:.1f} s: {} words wrong",
-                          Gib(static_cast<double>(check.bytes)), check.rounds, check.seconds,
-                          check.bad_words);
-    f.numbers = {{"bytes", static_cast<double>(check.bytes)},
-                 {"bad_words", static_cast<double>(check.bad_words)}};
-    if (check.bad_words > 0) {
-      f.level = Level::kError;
-      f.why = "weights and images will be altered silently";
-      f.fix = gpu ? "reset the card; if it comes back, have it replaced"
-                  : "run memtest86+; take out or replace the module";
-    }
+    return JudgeMemory(cuda_device,
+                       gpu ? graph::CheckCudaMemory(cuda_device, UINT64_MAX, deep ? 64 : 4)
+                           : graph::CheckHostMemory(host, 2));
   } catch (const Error& e) {
     f.level = Level::kAbsent;
     f.found = "not tested: " + e.text().what;

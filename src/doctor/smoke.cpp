@@ -210,6 +210,16 @@ Findings SmokeTests(Backend& device, Backend& reference,
   return out;
 }
 
+Finding DoesNotOpen(const Error& error) {
+  return {.id = "smoke.device",
+          .group = "smoke",
+          .level = Level::kError,
+          .found = error.text().what,
+          .needed = "a device that opens",
+          .why = "nothing can be trained on it",
+          .fix = error.text().next.empty() ? "look at the rows about versions" : error.text().next};
+}
+
 Finding Tf32Error(const std::function<std::unique_ptr<Backend>(bool tf32)>& make) {
   Finding f{.id = "smoke.tf32", .group = "smoke"};
   try {

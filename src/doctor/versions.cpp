@@ -165,6 +165,7 @@ Findings CheckDriver(const Subject& s) {
     f.fix = "reboot, or reload the module: the driver was updated while it was in use";
   } else if (gpus.devices.empty()) {
     f.level = Level::kWarning;
+    f.needed = "a GPU that this process may use";
     f.why = "nothing can be trained on a GPU";
     f.fix = s.system.Variable("CUDA_VISIBLE_DEVICES").empty()
                 ? "`nvidia-smi -L` lists the cards; look for one that fell off the bus"

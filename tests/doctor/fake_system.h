@@ -22,6 +22,7 @@ class FakeSystem : public System {
   std::vector<std::string> writable;
   std::optional<std::string> kernel_log;
   Gpus gpus;
+  std::string binary;  // of the program that looks; empty: not looked at
 
   std::optional<std::string> Text(const std::string& path) const override {
     auto it = files.find(path);
@@ -79,7 +80,7 @@ class FakeSystem : public System {
   Gpus QueryGpus() const override { return gpus; }
 
   Subject Of(const graph::CudaBuild& build) const {
-    return {*this, build, "", "/data", "/store", "/work"};
+    return {*this, build, binary, "/data", "/store", "/work"};
   }
 };
 

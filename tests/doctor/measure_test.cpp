@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.h"
+#include "doctor/faulty_backend.h"
 #include "exp/bench/photos.h"
 #include "exp/doctor/doctor.h"
 #include "exp/doctor/measure.h"
@@ -30,55 +31,6 @@ struct Folder {
   fs::path path;
 };
 
-// A backend whose kernels go wrong: every `wrong`-th product or convolution has one bit altered.
-class FaultyBackend : public graph::Backend {
- public:
-  enum class Fault { kAlwaysWrong, kSometimesWrong };
-  FaultyBackend(std::unique_ptr<graph::Backend> inner, Fault fault)
-      : inner_(std::move(inner)), fault_(fault) {}
-  const std::string& name() const override { return inner_->name(); }
-  const std::string& description() const override { return inner_->description(); }
-  bool is_cuda() const override { return false; }
-  std::unique_ptr<graph::Kernel> CreateKernel(const graph::Graph& g, const graph::Op& op) override {
-    auto kernel = inner_->CreateKernel(g, op);
-    if (op.type != graph::OpType::kLinear) return kernel;
-    bool now = fault_ == Fault::kAlwaysWrong || ++made_ % 2 == 0;
-    if (!now) return kernel;
-    return std::make_unique<Wrong>(std::move(kernel));
-  }
-  std::unique_ptr<graph::Buffer> Allocate(size_t bytes) override { return inner_->Allocate(bytes); }
-  graph::DeviceMemory Memory() const override { return inner_->Memory(); }
-  void Upload(void* d, const void* h, size_t n) override { inner_->Upload(d, h, n); }
-  void Download(void* h, const void* d, size_t n) override { inner_->Download(h, d, n); }
-  std::unique_ptr<graph::PendingRead> DownloadAsync(const void* d, size_t n) override {
-    return inner_->DownloadAsync(d, n);
-  }
-  std::unique_ptr<graph::Recording> Record(std::function<void()> body) override {
-    return inner_->Record(std::move(body));
-  }
-  void Synchronize() override { inner_->Synchronize(); }
-  std::vector<double> TimeEach(size_t n, const std::function<void(size_t)>& body) override {
-    return inner_->TimeEach(n, body);
-  }
-
- private:
-  class Wrong : public graph::Kernel {
-   public:
-    explicit Wrong(std::unique_ptr<graph::Kernel> inner) : inner_(std::move(inner)) {}
-    size_t WorkspaceBytes() const override { return inner_->WorkspaceBytes(); }
-    void Run(const graph::KernelArgs& args) override {
-      inner_->Run(args);
-      args.Out<float>(0)[0] += 1;
-    }
-
-   private:
-    std::unique_ptr<graph::Kernel> inner_;
-  };
-  std::unique_ptr<graph::Backend> inner_;
-  Fault fault_;
-  int made_ = 0;
-};
-
 Level LevelOf(const Findings& all, const std::string& id) {
   for (const Finding& f : all) {
     if (f.id == id) return f.level;
@@ -94,12 +46,12 @@ TEST_CASE("smoke tests pass on the CPU, and see a device that computes wrongly")
     INFO(f.id << ": " << f.found);
     CHECK(f.level == Level::kOk);
   }
-  FaultyBackend wrong(graph::CreateCpuBackend(2), FaultyBackend::Fault::kAlwaysWrong);
+  FaultyBackend wrong(graph::OpType::kLinear, FaultyBackend::Fault::kAlways);
   Findings found = SmokeTests(wrong, *reference, {});
   CHECK(LevelOf(found, "smoke.product") == Level::kError);
   CHECK(LevelOf(found, "smoke.train") == Level::kError);
   CHECK(LevelOf(found, "smoke.conv") == Level::kOk);
-  FaultyBackend fickle(graph::CreateCpuBackend(2), FaultyBackend::Fault::kSometimesWrong);
+  FaultyBackend fickle(graph::OpType::kLinear, FaultyBackend::Fault::kSometimes);
   found = SmokeTests(fickle, *reference, {});
   CHECK(LevelOf(found, "smoke.product") == Level::kError);
 }

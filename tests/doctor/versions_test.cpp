@@ -206,6 +206,24 @@ TEST_CASE("mixed cuDNN files") {
   }
 }
 
+TEST_CASE("the CUDA that NCCL was built for, from the text in it") {
+  FakeSystem s = HealthyMachine();
+  auto look = [&] { return Get(CheckNccl(s.Of(TestBuild())), "nccl"); };
+  std::string& library = s.files["/opt/cuda/lib64/libnccl.so.2"];
+  library = "NCCL version detected : x; NCCL version 2.28.9+cuda13.0 NCCL_DEBUG";
+  CHECK(look().level == Level::kOk);
+  CHECK(look().found == "2.28.9 for CUDA 13.0");
+  s.gpus.cuda_driver = "12.8";
+  CHECK(look().level == Level::kWarning);
+  CHECK(Says(look().fix, "NCCL package for CUDA 12"));
+  s.gpus.devices.clear();  // nothing that it could be used on
+  CHECK(look().level == Level::kOk);
+  for (const char* text : {"", "NCCL version ", "NCCL version 2.28.9+cuda", "NCCL version 2"}) {
+    library = text;
+    CHECK(look().found == "2.28.9");
+  }
+}
+
 TEST_CASE("NCCL is wanted with several GPUs only") {
   FakeSystem s = HealthyMachine();
   CHECK(Says(Get(CheckNccl(s.Of(TestBuild())), "nccl").found, "2.28.9"));

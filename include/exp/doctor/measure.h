@@ -5,9 +5,11 @@
 #include <memory>
 #include <string>
 
+#include "exp/base/error.h"
 #include "exp/doctor/checks.h"
 #include "exp/doctor/finding.h"
 #include "exp/graph/backend.h"
+#include "exp/graph/memory_check.h"
 
 namespace xp::doctor {
 
@@ -51,7 +53,13 @@ struct LoadResult {
 LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_index,
                       double seconds);
 Finding JudgeSpeedUnderLoad(const LoadResult& load);
+Finding LoadFailed(int nvml_index, const Error& error);  // what LoadDevice threw
 
-Finding CheckMemoryOf(int cuda_device, bool deep);  // cuda_device -1: memory of this process
+// ---- memory; cuda_device -1: of this process
+Finding CheckMemoryOf(int cuda_device, bool deep);
+Finding JudgeMemory(int cuda_device, const graph::MemoryCheck& check);
+
+// ---- threads: those that could be started of one for each CPU
+Finding JudgeThreads(int started, int wanted);
 
 }  // namespace xp::doctor

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "exp/base/error.h"
 #include "exp/doctor/finding.h"
 #include "exp/graph/backend.h"
 
@@ -15,6 +16,9 @@ namespace xp::doctor {
 // `device`, each twice for the same bits, against `reference`. Ids: smoke.conv, ...
 Findings SmokeTests(graph::Backend& device, graph::Backend& reference,
                     const std::function<void(const Finding&)>& on_finding);
+
+// The row of a device that doesn't open: what its backend threw.
+Finding DoesNotOpen(const Error& error);
 
 // What TF32 changes: a product in it and one in true fp32, against the CPU's. `make` opens the GPU
 // with tensor cores for fp32 (TF32) or without.

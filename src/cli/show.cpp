@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "exp/base/printable.h"
 #include "exp/record/machine.h"
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
@@ -24,11 +25,15 @@ struct Options {
   bool as_json = false, config = false, environment = false, code = false, origins = false;
 };
 
-// A value of several lines keeps them, below each other.
 void Field(const char* name, const std::string& value) {
+  if (!value.empty()) fmt::print("{:<12} {}\n", name, Cut(value, 4000));
+}
+
+// An error message keeps its lines, below each other. A name with line ends doesn't: it would look
+// like another field.
+void FieldOfLines(const char* name, const std::string& value) {
   std::istringstream lines(value);
-  for (std::string line; std::getline(lines, line); name = "")
-    fmt::print("{:<12} {}\n", name, Cut(line, 4000));
+  for (std::string line; std::getline(lines, line); name = "") Field(name, line);
 }
 
 std::string Joined(const std::vector<std::string>& words) {
@@ -42,7 +47,7 @@ std::string Joined(const std::vector<std::string>& words) {
 
 void PrintHead(const record::Run& r) {
   Field("run", fmt::format("{}  {}", r.id, r.name));
-  Field("state", r.reason.empty() ? r.state : fmt::format("{}: {}", r.state, r.reason));
+  FieldOfLines("state", r.reason.empty() ? r.state : fmt::format("{}: {}", r.state, r.reason));
   Field("started", record::ShowTime(r.created_ns));
   if (r.ended_ns > 0) {
     Field("ended",
@@ -97,6 +102,10 @@ void PrintDoctor(const record::Store& store, const record::Run& r) {
   if (!report) return;
   Field("doctor", fmt::format("report {} of this machine, {}: {}", report->id,
                               record::ShowTime(report->created_ns), report->level));
+  const std::string other = record::OtherState(*report, r);
+  if (!other.empty()) {
+    Field("", "made in another state: " + Printable(other) + "; `exp doctor` makes a new one");
+  }
 }
 
 void PrintEvaluations(const record::Store& store, const record::Run& r) {
@@ -110,6 +119,8 @@ void PrintJson(const record::Store& store, const record::Run& r) {
   if (std::optional<record::DoctorReport> report = record::FindDoctorReport(store, r)) {
     out["doctor"] = {
         {"id", report->id}, {"level", report->level}, {"created_ns", report->created_ns}};
+    const std::string other = record::OtherState(*report, r);
+    if (!other.empty()) out["doctor"]["other_state"] = other;
   }
   out["evaluations"] = EvaluationsJson(record::ListEvaluations(store, r.seq));
   fmt::print("{}\n", DumpJson(out));

@@ -1,5 +1,7 @@
 #include "exp/record/machine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -54,10 +56,18 @@ bool Measured(const std::string& id) {
                              "smoke.", "shm", "cpu.processes"}) {
     if (id.rfind(prefix, 0) == 0) return true;
   }
-  for (const char* end : {".heat", ".use", ".throttle", ".load", ".speed", ".memory", ".power"}) {
+  for (const char* end : {".heat", ".use", ".throttle", ".load", ".speed", ".memory"}) {
     if (id.rfind("gpu.", 0) == 0 && id.ends_with(end)) return true;
   }
   return false;
+}
+
+// What of a finding is compared.
+std::string Compared(const std::string& id, const std::string& level, const std::string& found) {
+  if (Measured(id)) return level;
+  // "limit 700 W, default 700 W, drawing 76 W": what it draws at that moment is no difference.
+  const bool power = id.starts_with("gpu.") && id.ends_with(".power");
+  return level + ": " + (power ? found.substr(0, found.find(", drawing")) : found);
 }
 
 }  // namespace
@@ -173,8 +183,8 @@ std::vector<Difference> DiffReports(const std::vector<const DoctorReport*>& repo
     for (size_t i = 0; i < all.size(); ++i) {
       if (!reports[i]) continue;
       auto found = all[i].find(id);
-      bool level_only = Measured(id) && found != all[i].end();
-      compared.push_back(level_only ? found->second.first : d.values[i]);
+      compared.push_back(
+          found == all[i].end() ? "" : Compared(id, found->second.first, found->second.second));
     }
     bool differs = std::adjacent_find(compared.begin(), compared.end(), std::not_equal_to<>()) !=
                    compared.end();
@@ -190,6 +200,23 @@ std::vector<Difference> DiffReports(const std::vector<const DoctorReport*>& repo
   return out;
 }
 
+std::string OtherState(const DoctorReport& report, const Run& run) {
+  const json then = json::parse(report.environment_json, nullptr, false),
+             now = json::parse(run.environment_json, nullptr, false);
+  struct Part {
+    const char *pointer, *name;
+  };
+  std::string text;
+  for (const Part& part :
+       {Part{"/gpu/driver", "driver"}, Part{"/gpu/cuda_driver", "CUDA"},
+        Part{"/gpu/cudnn", "cuDNN"}, Part{"/os/glibc", "glibc"}, Part{"/os/kernel", "kernel"}}) {
+    const std::string a = At(then, part.pointer), b = At(now, part.pointer);
+    if (a.empty() || b.empty() || a == b) continue;
+    text += fmt::format("{}{} {} (the run: {})", text.empty() ? "" : ", ", part.name, a, b);
+  }
+  return text;
+}
+
 void DiffMachines(const Store& store, const std::vector<Run>& runs, std::vector<Difference>& out) {
   std::vector<std::optional<DoctorReport>> found;
   std::vector<const DoctorReport*> reports;
@@ -200,6 +227,17 @@ void DiffMachines(const Store& store, const std::vector<Run>& runs, std::vector<
     reports.push_back(found.back() ? &*found.back() : nullptr);
     if (found.back()) ids.insert(found.back()->id);
   }
+  Difference other{
+      .section = "machine", .name = "report", .values = {}, .origins = {}, .weight = 2};
+  bool any = false;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const std::string state = found[i] ? OtherState(*found[i], runs[i]) : "";
+    any |= !state.empty();
+    other.values.push_back(found[i] ? "report " + std::to_string(found[i]->id) +
+                                          (state.empty() ? "" : " is of " + state)
+                                    : "");
+  }
+  if (any) out.push_back(std::move(other));
   if (ids.size() < 2) return;
   for (Difference& d : DiffReports(reports)) out.push_back(std::move(d));
 }

@@ -88,6 +88,53 @@ TEST_CASE("a run belongs to the newest report of its machine before it") {
   CHECK(listed);
 }
 
+TEST_CASE("a report of another driver than the run's says so") {
+  TemporaryFolder temporary;
+  std::filesystem::path folder = temporary.path / "store";
+  auto with_driver = [](const std::string& driver) {
+    nlohmann::json e = nlohmann::json::parse(Environment("a", "GPU-1"));
+    e["gpu"]["driver"] = driver;
+    return e.dump();
+  };
+  Store store = Store::OpenOrCreate(folder);
+  int64_t id = SaveDoctorReport(store, Report(with_driver("550.54.14"), "ok", "x"));
+  auto run = [&](const std::string& name, const std::string& environment) {
+    return LoadRun(store, ResolveRun(store, MakeRun(folder, name, environment)));
+  };
+  Run before = run("before", with_driver("550.54.14")),
+      after = run("after", with_driver("580.159.03")),
+      silent = run("silent", Environment("a", "GPU-1"));
+  auto report = FindDoctorReport(store, after);
+  REQUIRE(report);
+  CHECK(OtherState(*report, after) == "driver 550.54.14 (the run: 580.159.03)");
+  CHECK(OtherState(*report, before).empty());
+  CHECK(OtherState(*report, silent).empty());  // it tells no driver
+  std::vector<Difference> differences;
+  DiffMachines(store, {before, silent}, differences);
+  CHECK(differences.empty());
+  DiffMachines(store, {before, after}, differences);
+  REQUIRE(differences.size() == 1);
+  CHECK(differences[0].section == "machine");
+  CHECK(differences[0].name == "report");
+  const std::string name = "report " + std::to_string(id);
+  CHECK(differences[0].values ==
+        std::vector<std::string>{name, name + " is of driver 550.54.14 (the run: 580.159.03)"});
+}
+
+TEST_CASE("of a power limit the limit is compared, not what is drawn") {
+  auto power = [](const std::string& found) {
+    DoctorReport r;
+    nlohmann::json finding = {{"id", "gpu.0.power"}, {"level", "warning"}, {"found", found}};
+    r.report_json = nlohmann::json{{"findings", {finding, finding}}}.dump();
+    return r;
+  };
+  DoctorReport a = power("limit 350 W, default 700 W, drawing 76 W"),
+               b = power("limit 350 W, default 700 W, drawing 81 W"),
+               c = power("limit 500 W, default 700 W, drawing 76 W");
+  CHECK(DiffReports({&a, &b}).empty());
+  CHECK(DiffReports({&a, &c}).size() == 1);
+}
+
 TEST_CASE("the first report after a run counts when there is none before") {
   TemporaryFolder temporary;
   std::filesystem::path folder = temporary.path / "store";

@@ -35,6 +35,10 @@ std::optional<DoctorReport> FindDoctorReport(const Store& store, const std::stri
 // That of the machine that a run ran on, as the machine was when it began.
 std::optional<DoctorReport> FindDoctorReport(const Store& store, const Run& run);
 
+// What had another version when the report was made than when the run began, where both tell:
+// "driver 550.54.14 (the run: 580.159.03)"; empty where nothing had.
+std::string OtherState(const DoctorReport& report, const Run& run);
+
 // All reports, the newest first.
 std::vector<DoctorReport> ListDoctorReports(const Store& store);
 // The report that a selector names: "@" the newest, "@~1" the one before, or its id. Throws
@@ -45,7 +49,8 @@ DoctorReport NamedDoctorReport(const Store& store, const std::string& selector);
 // measured (speeds, temperatures) only another level counts. A null report is one that there isn't.
 std::vector<Difference> DiffReports(const std::vector<const DoctorReport*>& reports);
 // What differs between the reports of the runs' machines, section "machine": each finding whose
-// level or text differs. Empty unless at least two runs have a report and the reports aren't one.
+// level or text differs, where at least two runs have a report and the reports aren't one. Before
+// them "report", where one of the reports was made with another driver, say, than its run had.
 void DiffMachines(const Store& store, const std::vector<Run>& runs, std::vector<Difference>& out);
 
 }  // namespace xp::record

@@ -38,7 +38,7 @@ def exports():
            "info": "nan inf"}
     check(rows[5] == odd, rows[5])
     text = exp("log", "numbers") + exp("show", "numbers")
-    check("odd?name?[31m" in text and not any(c in text for c in "\0\x1b\r"), "control characters in names reach a terminal")
+    check("odd name?[31m" in text and not any(c in text for c in "\0\x1b\r"), "control characters in names reach a terminal")
     check(len(exp("log", "numbers")) < 400000, "long values are shown shortened")
 
     # TensorBoard: checksums and values, read without our code; by TensorBoard itself where it is installed.

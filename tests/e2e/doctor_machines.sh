@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Two machines with GPUs, by a fake of NVML: what a run links to, and what exp diff tells of their reports.
+source "$(dirname "$0")/helpers.sh" "$@"
+command -v cc >/dev/null || { echo "skipped: no C compiler"; exit 0; }
+cat >nvml.c <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+static const char* of(const char* name) { const char* v = getenv(name); return v ? v : ""; }
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+const char* nvmlErrorString(int code) { return code ? "fake error" : ""; }
+int nvmlSystemGetDriverVersion(char* text, unsigned n) { snprintf(text, n, "%s", of("FAKE_DRIVER")); return 0; }
+int nvmlSystemGetCudaDriverVersion_v2(int* v) { *v = 13000; return 0; }
+int nvmlDeviceGetCount_v2(unsigned* n) { *n = 1; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void** device) { static int one; *device = &one; return (int)i; }
+int nvmlDeviceGetName(void* d, char* text, unsigned n) { snprintf(text, n, "NVIDIA H200"); return d == 0; }
+int nvmlDeviceGetUUID(void* d, char* text, unsigned n) { snprintf(text, n, "%s", of("FAKE_UUID")); return d == 0; }
+int nvmlDeviceGetEnforcedPowerLimit(void* d, unsigned* mw) { *mw = 1000 * atoi(of("FAKE_LIMIT")); return d == 0; }
+int nvmlDeviceGetPowerManagementDefaultLimit(void* d, unsigned* mw) { *mw = 700000; return d == 0; }
+END
+mkdir nvml && cc -shared -fPIC -o nvml/libnvidia-ml.so.1 nvml.c
+# on UUID DRIVER LIMIT COMMAND...: on the machine with that card.
+on() { LD_LIBRARY_PATH=$PWD/nvml FAKE_UUID=$1 FAKE_DRIVER=$2 FAKE_LIMIT=$3 "${@:4}"; }
+look() { on "$@" "$exp" doctor --look >out || [ $? = 4 ] || [ $? = 1 ] || fail "doctor: $(cat out)"; }
+echo 'a: 1' >a.yaml
+run() { on "$1" "$2" 700 "$exp" run a.yaml --name "$3" -- true >/dev/null; }
+
+look GPU-1 550.54.14 700
+look GPU-2 580.159.03 350
+has "$(tr -s ' ' <out)" "WARN gpu.0.power limit 350 W, default 700 W"
+run GPU-1 550.54.14 first
+run GPU-2 580.159.03 second
+out=$("$exp" diff first second --section machine | tr -s ' ')
+has "$out" "driver ok: 550.54.14, runs CUDA 13.0; NVIDIA H200 ok: 580.159.03"
+has "$out" "gpu.0.power ok: limit 700 W, default 700 W warning: limit 350 W, default 700 W"
+hasnt "$out" "glibc"; hasnt "$out" " is of driver"
+hasnt "$("$exp" show first)" "another state"
+
+# The same card after an update of its driver: the report that there is says of which driver it is.
+run GPU-1 580.159.03 updated
+has "$("$exp" show updated)" "made in another state: driver 550.54.14 (the run: 580.159.03)"
+has "$("$exp" show updated --json)" '"other_state": "driver 550.54.14 (the run: 580.159.03)"'
+has "$("$exp" diff first updated --section machine | tr -s ' ')" "report report 1 report 1 is of driver 550.54.14"
+look GPU-1 580.159.03 700
+run GPU-1 580.159.03 later
+hasnt "$("$exp" show later)" "another state"
+out=$("$exp" diff first later --section machine --json)
+has "$out" '"driver"'; hasnt "$out" "gpu.0.power"
+echo ok

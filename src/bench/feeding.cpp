@@ -13,6 +13,7 @@
 #include "exp/bench/throughput.h"
 #include "exp/data/class_loader.h"
 #include "exp/data/image_list.h"
+#include "exp/models/zoo.h"
 #include "src/bench/guarded.h"
 #include "src/bench/into_row.h"
 #include "src/bench/trial.h"
@@ -72,6 +73,12 @@ class Photos {
 };
 
 namespace {
+
+// The images are of the part's size, whatever that of the steps is; a size that is usual isn't
+// told.
+void PutSize(const LoaderPart& part, int usual, Case* c) {
+  c->height = c->width = part.size == usual ? 0 : part.size;
+}
 
 data::ClassLoaderOptions LoaderOptions(const Case& c, const LoaderPart& part) {
   data::ClassLoaderOptions options;
@@ -172,7 +179,10 @@ Row MeasureLoader(const Case& c, const LoaderPart& part, Photos& photos, StopFla
   Row row;
   row.c = c;
   row.c.kind = "loader";
-  Guarded(&row, [&] { MeasureLoaderInto(c, part, photos, stop, &row); });
+  Guarded(&row, [&] {
+    PutSize(part, LoaderPart().size, &row.c);
+    MeasureLoaderInto(c, part, photos, stop, &row);
+  });
   return row;
 }
 
@@ -180,7 +190,10 @@ Row MeasureEndToEnd(const Case& c, const EndToEndPart& part, Photos& photos, Sto
   Row row;
   row.c = c;
   row.c.kind = "end_to_end";
-  Guarded(&row, [&] { MeasureEndToEndInto(c, part, photos, stop, &row); });
+  Guarded(&row, [&] {
+    PutSize(part, models::FindInZoo(c.model).height, &row.c);
+    MeasureEndToEndInto(c, part, photos, stop, &row);
+  });
   return row;
 }
 

@@ -121,7 +121,17 @@ Lists ReadLists(const Reader& r, const Lists& outer) {
   return l;
 }
 
-void AddProduct(const Lists& l, Case c, std::vector<Case>* cases) {
+// Where only height or width is given, the other one is the model's own.
+void FillSize(const Case& given, Case* c) {
+  c->height = given.height, c->width = given.width;
+  if ((given.height > 0) == (given.width > 0)) return;
+  const models::ZooEntry& entry = models::FindInZoo(c->model);
+  if (c->height == 0) c->height = entry.height;
+  if (c->width == 0) c->width = entry.width;
+}
+
+void AddProduct(const Lists& l, const Case& base, std::vector<Case>* cases) {
+  Case c = base;
   for (const std::string& device : l.devices) {
     for (const std::string& model : l.models) {
       for (const std::string& precision : l.precisions) {
@@ -131,6 +141,7 @@ void AddProduct(const Lists& l, Case c, std::vector<Case>* cases) {
               for (int batch : l.batches) {
                 c.device = device, c.model = model, c.precision = precision, c.batch = batch;
                 c.captured = captured, c.fusion = fusion, c.deterministic = deterministic;
+                FillSize(base, &c);
                 cases->push_back(c);
               }
             }

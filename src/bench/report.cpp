@@ -13,7 +13,7 @@ namespace xp::bench {
 
 std::string HeadLine() {
   return fmt::format(
-      "{:<24} {:>8} {:<5} {:<28} {:>9} {:>9} {:>7} {:>7} {:>5} {:>7} {:>8} {:>6}  {}", "model",
+      "{:<29} {:>8} {:<5} {:<33} {:>9} {:>9} {:>7} {:>7} {:>5} {:>7} {:>8} {:>6}  {}", "model",
       "batch", "prec", "mode", "img/s", "ms/step", "spread", "GiB", "W", "img/s/W", "TFLOP/s",
       "TB/s", "note");
 }
@@ -21,7 +21,7 @@ std::string HeadLine() {
 std::string RowLine(const Row& r) {
   std::string name = (r.c.program == "torch" ? "torch " : "") + ModelText(r.c);
   std::string head =
-      fmt::format("{:<24} {:>8} {:<5} {:<28}", name, BatchText(r.c), PrecisionText(r.c), Mode(r.c));
+      fmt::format("{:<29} {:>8} {:<5} {:<33}", name, BatchText(r.c), PrecisionText(r.c), Mode(r.c));
   if (r.status != Status::kOk) {
     return fmt::format("{} {:>9} {}", head, SpeedText(&r), OneLine(r.reason));
   }

@@ -68,23 +68,27 @@ const char* StatusText(Status status) {
 }
 
 std::string Mode(const Case& c) {
-  if (c.kind == "loader") return fmt::format("{} workers", c.workers);
   std::string mode;
-  if (c.program == "torch") {
+  if (c.kind == "loader") {
+    mode = fmt::format("{} workers", c.workers);
+  } else if (c.program == "torch") {
     mode = c.torch_mode + (c.deterministic ? " deterministic" : "");
   } else {
     mode = fmt::format("{} {} {}", c.captured ? "graph" : "launches", c.fusion ? "fused" : "plain",
                        c.deterministic ? "deterministic" : "free");
   }
   if (c.kind == "end_to_end") mode += fmt::format(", {} workers", c.workers);
-  if (c.tell_device) mode += " " + c.device;
+  if (c.tell_device && c.kind != "loader") mode += " " + c.device;
   if (c.height > 0 || c.width > 0) mode += fmt::format(" {}x{}", c.width, c.height);
   return mode;
 }
 
 std::string Key(const Case& c) {
-  return fmt::format("{}|{}|{}|{}|{}|{}", c.program, c.kind, c.model,
-                     c.largest ? "largest" : std::to_string(c.batch), c.precision, Mode(c));
+  // A loader knows neither: what stands there is of the call's first case.
+  const bool loader = c.kind == "loader";
+  return fmt::format("{}|{}|{}|{}|{}|{}", c.program, c.kind, loader ? "" : c.model,
+                     c.largest ? "largest" : std::to_string(c.batch), loader ? "" : c.precision,
+                     Mode(c));
 }
 
 std::string RowJson(const Row& r) {

@@ -174,6 +174,12 @@ TEST_CASE("a matrix file is the product of its lists") {
   CHECK(m.cases[3].precision == "bf16");
   CHECK(m.cases[4].model == "ssd300_vgg16");
   CHECK(m.cases[4].batch == 4);
+  Case low;
+  low.height = 100;  // the width is each model's own
+  m = ReadMatrix(Yaml("models: [resnet18, ssd300_vgg16]\n"), low);
+  CHECK(m.cases[0].width == 224);
+  CHECK(m.cases[1].width == 300);
+  CHECK(m.cases[1].height == 100);
 }
 
 TEST_CASE("cases that parts say twice are measured once; several devices are told apart") {
@@ -247,6 +253,7 @@ TEST_CASE("the loader and training from JPEGs") {
   INFO(loader.reason);
   REQUIRE(loader.status == Status::kOk);
   CHECK(loader.images_per_second > 0);
+  CHECK(Mode(loader.c) == "2 workers 32x32");
   EndToEndPart whole;
   whole.count = 8;
   whole.size = 32;
@@ -256,6 +263,8 @@ TEST_CASE("the loader and training from JPEGs") {
   INFO(trained.reason);
   REQUIRE(trained.status == Status::kOk);
   CHECK(trained.first_epoch_seconds > 0);
+  // Of what the JPEGs come to, not of the steps' matrix; a model's own size isn't told.
+  CHECK(Mode(trained.c).ends_with("2 workers 32x32"));
   CHECK(trained.epoch_seconds > 0);
   CHECK(std::abs(trained.images_per_second - 8 / trained.epoch_seconds) <
         1e-6 * trained.images_per_second);

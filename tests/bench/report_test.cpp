@@ -72,6 +72,16 @@ TEST_CASE("two calls side by side") {
                   "class=\"value\">mem lim<") != std::string::npos);
 }
 
+TEST_CASE("a loader is the same loader whatever the steps of its call were") {
+  Row a = Made("exp", 64, 100), b = Made("exp", 64, 120);
+  a.c.kind = b.c.kind = "loader";
+  a.c.workers = b.c.workers = 4;
+  b.c.model = "ssd300_vgg16", b.c.precision = "bf16";
+  CHECK(PairUp({a}, {b}).size() == 1);
+  b.c.height = b.c.width = 300;  // other images are another case
+  CHECK(PairUp({a}, {b}).size() == 2);
+}
+
 TEST_CASE("what two machines differ in") {
   Facts a = {{"driver", "580"}, {"CPU", "x"}, {"cuDNN", "9"}};
   Facts b = {{"driver", "590"}, {"CPU", "x"}, {"container", "docker"}};

@@ -19,12 +19,32 @@ void RequireSome(const Reader& r, const char* key, bool empty) {
   if (empty) r.Bad(key, "is empty", "a value or a list of them");
 }
 
+// The path of one value of a list, so that a mistake in it is found; of a single value the key.
+std::string Item(const Reader& r, const char* key, size_t i) {
+  const config::Node* node = r.Raw(key);
+  return node != nullptr && node->IsList() ? std::string(key) + "." + std::to_string(i) : key;
+}
+
+// `judge` says of a text what is wrong with it, and what was expected; an empty first: nothing.
+template <class Judge>
+void RequireEach(const Reader& r, const char* key, const std::vector<std::string>& values,
+                 Judge judge) {
+  RequireSome(r, key, values.empty());
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto [wrong, expected] = judge(values[i]);
+    if (!wrong.empty()) r.Bad(Item(r, key, i), wrong + ": `" + values[i] + "`", expected);
+  }
+}
+
+using Verdict = std::pair<std::string, std::string>;
+
 std::vector<int> Numbers(const Reader& r, const char* key, std::vector<int64_t> fallback,
                          int64_t most) {
   std::vector<int> out;
   for (int64_t n : r.Ints(key, std::move(fallback))) {
     if (n < 1 || n > most) {
-      r.Bad(key, "is out of range", "whole numbers from 1 to " + std::to_string(most));
+      r.Bad(Item(r, key, out.size()), "is out of range",
+            "whole numbers from 1 to " + std::to_string(most));
     }
     out.push_back(static_cast<int>(n));
   }
@@ -43,7 +63,9 @@ std::vector<bool> Switches(const Reader& r, const char* key) {
   std::vector<config::Node> items =
       node->IsList() ? node->items() : std::vector<config::Node>{*node};
   for (const config::Node& item : items) {
-    if (!item.IsBool()) r.Bad(key, "is no switch", "true, false or a list of them");
+    if (!item.IsBool()) {
+      r.Bad(Item(r, key, values.size()), "is no switch", "true, false or a list of them");
+    }
     values.push_back(item.AsBool());
   }
   RequireSome(r, key, values.empty());
@@ -52,26 +74,24 @@ std::vector<bool> Switches(const Reader& r, const char* key) {
 
 std::vector<std::string> Models(const Reader& r, std::vector<std::string> fallback) {
   std::vector<std::string> models = r.Strings("models", std::move(fallback));
-  RequireSome(r, "models", models.empty());
-  for (const std::string& model : models) {
+  RequireEach(r, "models", models, [](const std::string& model) -> Verdict {
     try {
       models::FindInZoo(model);
     } catch (const Error& e) {
-      r.Bad("models", "names no model: `" + model + "`", e.text().expected);
+      return {"names no model", e.text().expected};
     }
-  }
+    return {};
+  });
   return models;
 }
 
 std::vector<std::string> Precisions(const Reader& r, std::vector<std::string> fallback) {
   static const std::vector<std::string> known{"fp32", "tf32", "bf16", "fp16"};
   std::vector<std::string> precisions = r.Strings("precisions", std::move(fallback));
-  RequireSome(r, "precisions", precisions.empty());
-  for (const std::string& p : precisions) {
-    if (std::find(known.begin(), known.end(), p) == known.end()) {
-      r.Bad("precisions", "names no precision: `" + p + "`", "fp32, tf32, bf16 or fp16");
-    }
-  }
+  RequireEach(r, "precisions", precisions, [](const std::string& p) -> Verdict {
+    if (std::find(known.begin(), known.end(), p) != known.end()) return {};
+    return {"names no precision", "fp32, tf32, bf16 or fp16"};
+  });
   return precisions;
 }
 
@@ -106,12 +126,10 @@ struct Lists {
 Lists ReadLists(const Reader& r, const Lists& outer) {
   Lists l = outer;
   l.devices = r.Strings("devices", outer.devices);
-  RequireSome(r, "devices", l.devices.empty());
-  for (const std::string& device : l.devices) {
-    if (!train::IsDeviceName(device)) {
-      r.Bad("devices", "names no device: `" + device + "`", "auto, cpu, cuda or cuda:N");
-    }
-  }
+  RequireEach(r, "devices", l.devices, [](const std::string& device) -> Verdict {
+    if (train::IsDeviceName(device)) return {};
+    return {"names no device", "auto, cpu, cuda or cuda:N"};
+  });
   l.models = Models(r, outer.models);
   l.precisions = Precisions(r, outer.precisions);
   if (r.Has("batches")) l.batches = Numbers(r, "batches", {}, 65536);
@@ -193,12 +211,10 @@ Matrix ReadMatrix(const config::Node& root, const Case& base) {
   m.largest_batch = r.Bool("largest_batch", false);
   m.largest_batch_limit = Number(r, "largest_batch_limit", m.largest_batch_limit, 65536);
   m.torch_modes = r.Strings("torch_modes", m.torch_modes);
-  RequireSome(r, "torch_modes", m.torch_modes.empty());
-  for (const std::string& mode : m.torch_modes) {
-    if (mode != "eager" && mode != "compile") {
-      r.Bad("torch_modes", "names no mode: `" + mode + "`", "eager or compile");
-    }
-  }
+  RequireEach(r, "torch_modes", m.torch_modes, [](const std::string& mode) -> Verdict {
+    if (mode == "eager" || mode == "compile") return {};
+    return {"names no mode", "eager or compile"};
+  });
   if (r.Has("loader")) {
     m.loader = true;
     ReadPart(r.Child("loader"), &m.loader_part);
@@ -208,12 +224,11 @@ Matrix ReadMatrix(const config::Node& root, const Case& base) {
     m.end_to_end = true;
     ReadPart(e, &m.end_to_end_part);
     m.end_to_end_part.models = Models(e, {"resnet50"});
-    for (const std::string& model : m.end_to_end_part.models) {
-      if (models::CreateFromZoo(model)->task() != models::Task::kClassification) {
-        e.Bad("models", "names a detector: `" + model + "`",
-              "classifiers; `exp run` of a detector reports its img/s an epoch");
-      }
-    }
+    RequireEach(e, "models", m.end_to_end_part.models, [](const std::string& model) -> Verdict {
+      if (models::CreateFromZoo(model)->task() == models::Task::kClassification) return {};
+      return {"names a detector",
+              "classifiers; `exp run` of a detector reports its img/s an epoch"};
+    });
     m.end_to_end_part.precisions = Precisions(e, {base.precision});
     m.end_to_end_part.epochs = Number(e, "epochs", m.end_to_end_part.epochs, 1000);
     m.end_to_end_part.images_an_epoch =

@@ -79,7 +79,7 @@ config::Resolved LoadMatrix(const Flags& f) {
   std::vector<std::string> overrides = f.overrides;
   config::Resolved file = load(overrides);
   for (const auto& [key, value] : Said(f)) {
-    overrides.push_back((file.root.Has(key) ? "" : "+") + key + "=" + value);
+    overrides.push_back(fmt::format("{}{}={}", file.root.Has(key) ? "" : "+", key, value));
     const config::Node* parts = file.root.Find("parts");
     for (size_t i = 0; parts && parts->IsList() && i < parts->items().size(); ++i) {
       const config::Node& part = parts->items()[i];
@@ -92,7 +92,7 @@ config::Resolved LoadMatrix(const Flags& f) {
 // Measures, shows and stores.
 class Call {
  public:
-  Call(const Flags& flags, const Context& context, config::Resolved resolved)
+  Call(const Flags& flags, const Context& context, const config::Resolved& resolved)
       : flags_(flags), environment_(MachineEnvironment(false)) {
     matrix_ = bench::ReadMatrix(resolved.root, flags.base);
     if (!flags.no_store) OpenStore(context, resolved);
@@ -339,6 +339,11 @@ int RunBench(const Flags& f, const Context& context) {
       throw UsageError(
           {.what = "there is no peer `" + peer + "`", .where = "--against", .expected = "torch"});
     }
+  }
+  if (f.skip_exp && f.against.empty()) {
+    throw UsageError({.what = "there is no peer to measure alone",
+                      .where = "--only-peer",
+                      .expected = "--against torch beside it"});
   }
   for (const std::string& model : f.models) models::FindInZoo(model);
   RequireWritable(f.past);

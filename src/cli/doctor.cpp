@@ -32,8 +32,8 @@ namespace xp::cli {
 namespace {
 
 struct Options {
-  std::string store, data, root, device = "auto", colour = "auto";
-  std::optional<std::string> library;
+  std::string store, device = "auto", colour = "auto";
+  std::optional<std::string> data, root, library;
   std::vector<std::string> child;
   DoctorPast past;
   bool deep = false, as_json = false, memo = false, look = false, no_store = false;
@@ -51,7 +51,7 @@ bool Colour(const std::string& choice) {
 }
 
 void Save(const Options& options, const doctor::Report& report, const std::string& environment) {
-  if (options.no_store || !options.root.empty()) return;
+  if (options.no_store || options.root) return;
   fs::path place = StoreToWrite(options.store);
   try {
     record::Store store = record::Store::OpenOrCreate(place);
@@ -80,11 +80,47 @@ int Print(const doctor::Findings& findings, const Options& options, doctor::Leve
 
 int RunLibrary(const Options& options) {
   doctor::Report report;
-  std::unique_ptr<doctor::System> system = doctor::MakeHostSystem(options.root);
+  std::unique_ptr<doctor::System> system = doctor::MakeHostSystem(options.root.value_or(""));
   report.findings = doctor::CheckLibrary(*system, *options.library);
   int code = Print(report.findings, options, &report.worst);
   if (options.as_json) fmt::print("{}\n", doctor::ReportJson(report, ""));
   return code;
+}
+
+void RequireFolder(const std::optional<std::string>& folder, const char* option,
+                   const char* expected) {
+  std::error_code error;
+  if (!folder || fs::is_directory(*folder, error)) return;
+  throw UsageError({.what = "there is no such folder",
+                    .where = option + (folder->empty() ? " ''" : " " + *folder),
+                    .expected = expected});
+}
+
+// Said before anything is looked at: what can't be, and what excludes something else.
+void RequireSense(const Options& o) {
+  RequireFolder(o.root, "--root", "a folder with the proc, sys and etc of a machine");
+  RequireFolder(o.data, "--data", "the folder of the images");
+  const std::pair<bool, const char*> kinds[] = {{o.library.has_value(), "--library"},
+                                                {o.memo, "--memo"},
+                                                {o.past.history, "--history"},
+                                                {o.past.show.has_value(), "--show"},
+                                                {!o.past.compare.empty(), "--compare"}};
+  const std::pair<bool, const char*> pairs[][2] = {{{o.memo, "--memo"}, {o.as_json, "--json"}},
+                                                   {{o.look, "--look"}, {o.deep, "--deep"}}};
+  auto refuse = [](const char* a, const char* b) {
+    throw UsageError({.what = "they exclude each other",
+                      .where = fmt::format("{} and {}", a, b),
+                      .expected = "one of them",
+                      .next = "`exp doctor --help` says what each does"});
+  };
+  const char* first = nullptr;
+  for (const auto& [given, name] : kinds) {
+    if (given && first != nullptr) refuse(first, name);
+    if (given) first = name;
+  }
+  for (const auto& pair : pairs) {
+    if (pair[0].first && pair[1].first) refuse(pair[0].second, pair[1].second);
+  }
 }
 
 int Run(const Options& options) {
@@ -92,6 +128,7 @@ int Run(const Options& options) {
     doctor::RunChild(options.child[0], options.child[1]);
     return 0;
   }
+  RequireSense(options);
   if (options.past.Asked()) {
     DoctorPast past = options.past;
     past.store = options.store;
@@ -101,11 +138,6 @@ int Run(const Options& options) {
     return ShowDoctorPast(past);
   }
   if (options.library) return RunLibrary(options);
-  if (!options.root.empty() && !fs::is_directory(options.root)) {
-    throw UsageError({.what = "there is no such folder",
-                      .where = "--root " + options.root,
-                      .expected = "a folder with the proc, sys and etc of a machine"});
-  }
   std::string environment = MachineEnvironment(options.memo || options.deep);
   if (options.memo) {
     std::unique_ptr<doctor::System> system = doctor::MakeHostSystem("");
@@ -120,13 +152,13 @@ int Run(const Options& options) {
   doctor::DoctorOptions d;
   d.deep = options.deep;
   d.measure = !options.look;
-  d.root = options.root;
+  d.root = options.root.value_or("");
   d.device = options.device;
-  d.data = options.data.empty() ? fs::current_path().string() : options.data;
+  d.data = options.data.value_or(fs::current_path().string());
   d.store = StoreToWrite(options.store).string();
   d.work = fs::current_path().string();
   const std::string program = OwnProgram().string();
-  if (options.root.empty()) d.binary = program;
+  if (!options.root) d.binary = program;
   if (!program.empty()) d.child = {program, "doctor", "--child"};
   if (!options.as_json) {
     d.on_finding = [&, group = std::string()](const doctor::Finding& f) mutable {

@@ -66,7 +66,9 @@ class Examination {
         system_(MakeHostSystem(options.root)),
         subject_{*system_,       graph::DescribeCudaBuild(),
                  options.binary, options.data,
-                 options.store,  options.work} {}
+                 options.store,  options.work} {
+    if (!train::IsDeviceName(options.device)) train::CudaNumber(options.device);  // says so
+  }
 
   Report Run() {
     for (Finding& f : CheckAll(subject_)) Add(std::move(f));

@@ -242,6 +242,23 @@ TEST_CASE("mistakes in a matrix file name the place") {
   }
 }
 
+TEST_CASE("of a list the value that is wrong is named") {
+  auto where = [](const char* text) {
+    try {
+      ReadMatrix(Yaml(text), Case{});
+    } catch (const Error& e) {
+      return e.text().where + " " + e.text().what.substr(0, e.text().what.find(" "));
+    }
+    return std::string("it was taken");
+  };
+  CHECK(where("batches: [1, 2, 0]") == "matrix.yaml:1:17 `batches.2`");
+  CHECK(where("models:\n- resnet18\n- resnet51") == "matrix.yaml:3:3 `models.1`");
+  CHECK(where("precisions: [fp32, fp8]") == "matrix.yaml:1:20 `precisions.1`");
+  CHECK(where("devices: [cpu, gpu]") == "matrix.yaml:1:16 `devices.1`");
+  CHECK(where("fusion: [true, 3]") == "matrix.yaml:1:16 `fusion.1`");
+  CHECK(where("torch_modes: jit") == "matrix.yaml:1:14 `torch_modes`");
+}
+
 TEST_CASE("the loader and training from JPEGs") {
   LoaderPart part;
   part.count = 8;

@@ -122,6 +122,7 @@ for wrong in "--html nowhere/x.html" "--csv empty" "--set +loader.images=empty";
   refused 2 "error" "$exp" bench tiny.yaml "${small[@]}" $wrong --no-store
   hasnt "$(cat out)" "img/s"
 done
+refused 2 "no peer to measure alone" "$exp" bench tiny.yaml "${small[@]}" --only-peer --no-store
 refused 2 "no peer" "$exp" bench tiny.yaml "${small[@]}" --against caffe --no-store
 refused 2 "names no call" "$exp" bench --compare one nobody
 refused 2 "no store" "$exp" bench --history --store nowhere

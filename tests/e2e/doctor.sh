@@ -71,7 +71,12 @@ echo 'kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.' >othe
 code 1 "$exp" doctor --root other
 for text in "powersave" "Xid 79" "swapped out" "WARN" "ERROR"; do has "$(cat out)" "$text"; done
 code 2 "$exp" doctor --root /nonexistent
-code 2 "$exp" doctor --device gpu
+# Refused before anything is looked at.
+for wrong in "--device gpu" "--device cuda:99999999999" "--data /nonexistent" "--data report.json" "--root=" "--look --deep" \
+  "--memo --json" "--history --show 1" "--library x.so --memo"; do
+  code 2 "$exp" doctor $wrong --no-store
+  [ ! -s out ] && [ -s err ] || fail "$wrong: $(cat out err)"
+done
 
 # Libraries.
 code 0 "$exp" doctor --library "$exp"

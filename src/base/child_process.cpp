@@ -48,7 +48,9 @@ ChildProcess::ChildProcess(const std::vector<std::string>& argv, bool errors) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in[1], 0);
   posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-  if (!errors) posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  // A bare chroot has none: better to show the errors than not to start.
+  const bool hide = !errors && ::access("/dev/null", W_OK) == 0;
+  if (hide) posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
   // What this program ignores (src/cli/app.cpp) isn't for others to ignore.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);

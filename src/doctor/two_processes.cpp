@@ -21,7 +21,9 @@ std::vector<std::string> RunTogether(const std::vector<std::string>& argv, int c
   for (int i = 0; i < count; ++i) children.push_back(std::make_unique<ChildProcess>(argv));
   for (auto& child : children) {
     // Nobody begins before everybody is ready, so that they do compute at the same time.
-    results.push_back(child->Line(kPatience) == "ready" ? "" : "!it didn't get ready");
+    results.push_back(!child->started()                   ? "!it can't be started"
+                      : child->Line(kPatience) == "ready" ? ""
+                                                          : "!it didn't get ready");
   }
   for (auto& child : children) child->Write("go\n");
   for (size_t i = 0; i < children.size(); ++i) {
@@ -44,11 +46,14 @@ Finding TwoProcesses(const std::vector<std::string>& argv) {
   for (const std::string& result : {alone[0], both[0], both[1]}) {
     if (!result.starts_with('!')) continue;
     f.level = Level::kError;
+    const bool also_alone = alone[0].starts_with('!');
     f.found = "a process failed: " + result.substr(1) +
-              (alone[0].starts_with('!') ? " (also alone)" : " (not alone, only two at once)");
-    f.why = "a training beside another one will fail, too";
-    f.fix =
-        "in compute mode exclusive only one may: nvidia-smi -c DEFAULT; else look at free memory";
+              (also_alone ? " (also alone)" : " (not alone, only two at once)");
+    f.why = also_alone ? "a training in a process of its own will fail, too"
+                       : "a training beside another one will fail, too";
+    f.fix = also_alone ? "look at the rows about memory, processes and temporary files"
+                       : "in compute mode exclusive only one may: nvidia-smi -c DEFAULT; else look "
+                         "at free memory";
     return f;
   }
   bool same = alone[0] == both[0] && alone[0] == both[1];

@@ -78,7 +78,10 @@ TEST_CASE("two processes at once") {
   f = TwoProcesses({"sh", "-c", "exit 1"});
   CHECK(f.level == Level::kError);
   CHECK(f.found.find("also alone") != std::string::npos);
-  CHECK(TwoProcesses({"/no/such/program"}).level == Level::kError);
+  CHECK(f.fix.find("nvidia-smi") == std::string::npos);
+  f = TwoProcesses({"/no/such/program"});
+  CHECK(f.level == Level::kError);
+  CHECK(f.found == "a process failed: it can't be started (also alone)");
 }
 
 TEST_CASE("memory patterns: every fault is counted, every bit is written both ways") {

@@ -74,6 +74,15 @@ if unshare -m true 2>/dev/null; then
   done
 fi
 
+# A bare chroot: the program and its libraries, no /proc, /sys, /dev, /tmp or /etc.
+if [ "$(id -u)" = 0 ] && chroot / true 2>/dev/null; then
+  for file in "$exp" "$exp-commands" $(ldd "$exp" "$exp-commands" | grep -o '/[^ ]*\.so[^ ]*' | sort -u); do
+    mkdir -p "bare$(dirname "$file")" && cp -L "$file" "bare$file"
+  done
+  expect 0 "two trainings at once give the same weights" chroot bare "$exp" doctor --device cpu --no-store
+  expect 0 '"format": 1' chroot bare "$exp" doctor --look --no-store --json
+fi
+
 # ---- a control group with little memory (where this test may make one)
 group=/sys/fs/cgroup/memory/exp-test-$$
 if mkdir "$group" 2>/dev/null; then

@@ -14,8 +14,10 @@ namespace {
 // Of the row that is there.
 std::string CaseText(const Pair& p) {
   const Case& c = (p.a ? p.a : p.b)->c;
-  return fmt::format("{}{} {} {} {}", c.program == "torch" ? "torch " : "", ModelText(c),
-                     BatchText(c), PrecisionText(c), Mode(c));
+  std::string precision = PrecisionText(c);
+  if (!precision.empty()) precision += ' ';  // a loader has none
+  return fmt::format("{}{} {} {}{}", c.program == "torch" ? "torch " : "", ModelText(c),
+                     BatchText(c), precision, Mode(c));
 }
 
 std::string RatioText(const Pair& p) { return p.ratio > 0 ? fmt::format("{:.3f}", p.ratio) : ""; }
@@ -65,6 +67,9 @@ std::string CompareText(const std::string& a, const std::string& b,
   for (const Pair& p : pairs) {
     out += fmt::format("{:<64} {:>14} {:>14} {:>8}\n", CaseText(p), SpeedText(p.a), SpeedText(p.b),
                        RatioText(p));
+  }
+  if (std::none_of(pairs.begin(), pairs.end(), [](const Pair& p) { return p.a && p.b; })) {
+    out += "no case is in both: nothing can be compared\n";
   }
   if (double mean = MeanRatio(pairs); mean > 0) {
     out += fmt::format("{:<64} {:>14} {:>14} {:>8.3f}\n", "geometric mean", "", "", mean);

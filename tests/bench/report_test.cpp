@@ -55,6 +55,9 @@ TEST_CASE("two calls side by side") {
   std::string text = CompareText("a", "b", pairs);
   CHECK(text.find("1.500") != std::string::npos);
   CHECK(text.find("mem lim") != std::string::npos);
+  CHECK(text.find("no case is in both") == std::string::npos);
+  CHECK(CompareText("a", "b", PairUp({a[0]}, {b[1]})).find("no case is in both") !=
+        std::string::npos);
   CHECK(CompareMarkdown("a", "b", pairs).find("| 100.0 | 150.0 | 1.500 |") != std::string::npos);
   CHECK(CompareCsv("a,1", "b", pairs) ==
         "program,kind,model,batch,largest,precision,mode,\"a,1\",b,ratio\n"
@@ -78,6 +81,7 @@ TEST_CASE("a loader is the same loader whatever the steps of its call were") {
   a.c.workers = b.c.workers = 4;
   b.c.model = "ssd300_vgg16", b.c.precision = "bf16";
   CHECK(PairUp({a}, {b}).size() == 1);
+  CHECK(CompareText("a", "b", PairUp({a}, {b})).find("loader 64 4 workers") != std::string::npos);
   b.c.height = b.c.width = 300;  // other images are another case
   CHECK(PairUp({a}, {b}).size() == 2);
 }

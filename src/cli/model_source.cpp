@@ -92,6 +92,43 @@ void FromCheckpoint(const ModelRequest& request, ModelSource& source) {
                     .next = "give one with --config"});
 }
 
+// What only a file can be called, or is called: it isn't looked for among the runs.
+void RefuseOtherPaths(const std::string& target) {
+  const fs::path path = target;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  const std::string ending = path.extension().string();
+  const bool named_as_file = target.find('/') != std::string::npos || ending == ".safetensors" ||
+                             ending == ".pth" || ending == ".pt";
+  std::string problem;
+  std::string next = "`exp ls` lists the runs";
+  if (fs::is_directory(status)) {
+    problem = "is a folder, and no run is called so";
+    auto checkpoints = train::ListCheckpoints(path);
+    if (!checkpoints.empty())
+      next = "its newest checkpoint is " + checkpoints.back().path.string() + "; " + next;
+  } else if (fs::exists(status)) {
+    problem = "is not a regular file";
+  } else if (named_as_file) {
+    problem = "there is no such file";
+  }
+  if (problem.empty()) return;
+  throw UsageError({.what = problem,
+                    .where = target,
+                    .expected = "a RUN, or a .safetensors or .pth file",
+                    .next = next});
+}
+
+// The run of the store that is called so.
+record::Run FindRun(const record::Store& store, const std::string& target) {
+  try {
+    return record::LoadRun(store, record::ResolveRun(store, target));
+  } catch (const Error&) {
+    RefuseOtherPaths(target);
+    throw;
+  }
+}
+
 }  // namespace
 
 ModelSource FindModel(const ModelRequest& request) {
@@ -103,7 +140,7 @@ ModelSource FindModel(const ModelRequest& request) {
     FromCheckpoint(request, source);
   } else {
     record::Store store = record::OpenFoundStore(request.store);
-    record::Run run = record::LoadRun(store, record::ResolveRun(store, request.target));
+    record::Run run = FindRun(store, request.target);
     source.weights = fs::absolute(CheckpointOf(run, request.which));
     if (request.config.empty()) FromRun(run, source);
     source.run_id = run.id;

@@ -1,5 +1,6 @@
 // `exp predict`: shows a model images and draws what it finds.
 #include <fmt/format.h>
+#include <glob.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -55,21 +56,47 @@ void AddFolder(const std::string& folder, std::vector<fs::path>* files) {
   files->insert(files->end(), inside.begin(), inside.end());
 }
 
-// Files as given, and the images in folders and in the folders inside, sorted.
+// What a shell would have made of a pattern that came here in quotes.
+std::vector<std::string> Expand(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> names;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    names.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  if (!names.empty()) return names;
+  throw UsageError({.what = "no file's name fits this pattern",
+                    .where = pattern,
+                    .expected = "image files, or folders with some"});
+}
+
+// Files as given, and the images in folders and in the folders inside, sorted; each once, however
+// often it is named.
 std::vector<fs::path> Files(const std::vector<std::string>& arguments) {
-  std::vector<fs::path> files;
+  std::vector<std::string> names;
   for (const std::string& argument : arguments) {
     std::error_code error;
-    if (fs::is_directory(argument, error)) {
-      AddFolder(argument, &files);
-    } else if (!fs::exists(argument, error) && argument.find_first_of("*?[") != argument.npos) {
-      throw UsageError({.what = "no file's name fits this pattern",
-                        .where = argument,
+    const bool pattern =
+        argument.find_first_of("*?[") != argument.npos && !fs::exists(argument, error);
+    if (argument.empty()) {
+      throw UsageError({.what = "an image's name is empty",
+                        .where = "images",
                         .expected = "image files, or folders with some"});
+    }
+    std::vector<std::string> found = pattern ? Expand(argument) : std::vector{argument};
+    names.insert(names.end(), found.begin(), found.end());
+  }
+  std::vector<fs::path> files;
+  for (const std::string& name : names) {
+    std::error_code error;
+    if (fs::is_directory(name, error)) {
+      AddFolder(name, &files);
     } else {
-      files.push_back(fs::absolute(argument));
+      files.push_back(fs::absolute(name));
     }
   }
+  std::set<fs::path> seen;
+  std::erase_if(files,
+                [&](const fs::path& f) { return !seen.insert(f.lexically_normal()).second; });
   return files;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,8 @@
 #include "exp/train/weight_names.h"
 #include "src/cli/command.h"
 #include "src/cli/out_folder.h"
+
+namespace fs = std::filesystem;
 
 namespace xp::cli {
 namespace {
@@ -205,8 +208,23 @@ std::unique_ptr<TensorFile> OpenRenamed(const ConvertOptions& options) {
   return file;
 }
 
+// A file whose name promises another format can't be read by whom the name is meant for.
+void CheckEnding(const std::string& file) {
+  const std::string ending = fs::path(file).extension().string();
+  for (const char* other :
+       {".pth", ".pt", ".bin", ".ckpt", ".onnx", ".npz", ".npy", ".h5", ".pkl", ".msgpack"}) {
+    if (ending != other) continue;
+    throw UsageError({.what = "is written as safetensors, not as `" + ending + "`",
+                      .where = file,
+                      .expected = "a name ending in .safetensors",
+                      .next = "in Python `torch.save(safetensors.torch.load_file(FILE), OUT)` "
+                              "makes a .pth of it"});
+  }
+}
+
 void Convert(const ConvertOptions& options) {
   CheckOutFile(options.out, "out");
+  CheckEnding(options.out);
   std::unique_ptr<TensorFile> file = OpenRenamed(options);
   std::vector<std::vector<std::byte>> data;
   std::vector<train::TensorView> views;

@@ -200,6 +200,10 @@ class SafetensorsFile : public TensorFile {
     uint64_t length = 0;
     file_.ReadAt(0, &length, kLengthBytes);
     if (length > kMaxHeader || length > file_.size() - kLengthBytes) {
+      char first = '{';
+      if (file_.size() > kLengthBytes) file_.ReadAt(kLengthBytes, &first, 1);
+      if (first != '{')
+        throw Malformed(path_, "", "is no file of weights", "a safetensors or a PyTorch file");
       throw Malformed(path_, "bytes 0-7", fmt::format("the header's length is {}", length),
                       fmt::format("at most {}", std::min(kMaxHeader, file_.size() - kLengthBytes)));
     }

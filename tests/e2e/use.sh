@@ -29,6 +29,31 @@ refused 2 "no file's name fits this pattern" "${predict[@]}" "$images/*.tiff" --
 refused 2 "--min-score" "${predict[@]}" "$images/val_000001.jpg" --out out --min-score nan
 refused 2 "--min-score" "$exp" eval one --device cpu --no-record --min-score inf
 
+# Images by pattern, in folders of the same names, twice, with names of any kind; and no name at all.
+refused 2 "an image's name is empty" "${predict[@]}" '' --out out
+expect 0 "val_000002.jpg" "${predict[@]}" 'data/*/images/val_00000[12].jpg' --out pattern
+[ "$(find pattern -name 'val_*.jpg' | wc -l)" = 2 ] || fail "a pattern of two files: $(ls pattern)"
+mkdir -p one two 'sp ace'
+cp "$images/val_000001.jpg" one/i.jpg && cp "$images/val_000002.jpg" two/i.jpg
+cp "$images/val_000001.jpg" 'sp ace/bild ü [1]*.jpg'
+expect 0 "i_2.jpg" "${predict[@]}" one two one/i.jpg ./one/../one/i.jpg --out both
+[ "$(grep -c file_name both/images.json)" = 2 ] || fail "an image that is named twice counts twice: $(cat both/images.json)"
+expect 0 "bild ü [1]*.jpg" "${predict[@]}" 'sp ace/bild ü [1]*.jpg' --out 'sp ace/out'
+[ -s 'sp ace/out/bild ü [1]*.jpg' ] || fail "not drawn: $(ls 'sp ace/out')"
+
+# What is neither a run nor a file of weights.
+for command in eval predict; do
+  odd() { if [ "$command" = predict ]; then "$exp" predict "$1" "$images" --out odd --device cpu; else "$exp" eval "$1" --device cpu; fi; }
+  refused 2 "there is no such file" odd nowhere.safetensors
+  refused 2 "there is no such file" odd nowhere/at/all
+  refused 2 "its newest checkpoint is work/epoch_1.safetensors" odd work
+  refused 2 "is not a regular file" odd /dev/null
+  refused 2 "is no file of weights" odd "$images/val_000001.jpg"
+  refused 2 "no run is called" odd nobody
+done
+refused 2 "is no file of weights" "$exp" weights show "$images/val_000001.jpg"
+refused 2 "is written as safetensors, not as \`.pth\`" "$exp" weights convert "$checkpoint" other.pth
+
 # Larger than any JPEG: in the results, not drawn.
 python3 - <<'P'
 import struct, zlib

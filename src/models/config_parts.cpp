@@ -71,6 +71,7 @@ ResNetOptions ReadBackbone(const Reader& r) {
   o.norm_momentum = ReadFloat(r, "norm_cfg.momentum", 0.1);
   o.stride_in_first = r.Choice("style", {"pytorch", "caffe"}, "pytorch") == "caffe";
   o.base_channels = ReadPositive(r, "base_channels", 64);
+  o.zero_init_residual = r.Bool("zero_init_residual", false);
   o.checkpoint_blocks = r.Bool("with_cp", false);
   return o;
 }

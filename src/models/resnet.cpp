@@ -59,12 +59,18 @@ class Builder {
   }
 
   TensorId ConvNorm(TensorId x, const std::string& conv, const std::string& norm,
-                    graph::ConvOptions c) {
-    graph::NormOptions n{.mode = o_.norm, .eps = o_.norm_eps, .momentum = o_.norm_momentum};
+                    graph::ConvOptions c, float scale = 1) {
+    graph::NormOptions n{.mode = o_.norm,
+                         .eps = o_.norm_eps,
+                         .momentum = o_.norm_momentum,
+                         .scale_init = {graph::InitKind::kConstant, scale}};
     if (!training_ && n.mode == graph::NormMode::kTrain) n.mode = graph::NormMode::kEval;
     if (!trainable_) n.mode = graph::NormMode::kFrozen;
     return graph::BatchNorm(g_, Conv(x, conv, c), prefix_ + norm, n);
   }
+
+  // Of the norm that ends a block's residual.
+  float LastScale() const { return o_.zero_init_residual ? 0.0f : 1.0f; }
 
   TensorId Block(TensorId x, const std::string& name, int planes, int stride) {
     int out = o_.bottleneck() ? planes * 4 : planes;
@@ -86,7 +92,7 @@ class Builder {
                           {.out_channels = planes, .kernel = 3, .stride = stride, .pad = 1});
     y = graph::Relu(g_, y, prefix_ + name + "relu1");
     return ConvNorm(y, name + "conv2", name + "bn2",
-                    {.out_channels = planes, .kernel = 3, .pad = 1});
+                    {.out_channels = planes, .kernel = 3, .pad = 1}, LastScale());
   }
 
   // The stride sits on the 3x3 convolution ("ResNet v1.5") unless the style is Caffe's.
@@ -100,7 +106,7 @@ class Builder {
         y, name + "conv2", name + "bn2",
         {.out_channels = width, .kernel = 3, .stride = second, .pad = 1, .groups = o_.groups});
     y = graph::Relu(g_, y, prefix_ + name + "relu2");
-    y = ConvNorm(y, name + "conv3", name + "bn3", {.out_channels = planes * 4});
+    y = ConvNorm(y, name + "conv3", name + "bn3", {.out_channels = planes * 4}, LastScale());
     return o_.squeeze_excite ? SqueezeExcite(y, name + "se.", planes * 4) : y;
   }
 

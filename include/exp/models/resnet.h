@@ -22,6 +22,9 @@ struct ResNetOptions {
   // Caffe's bottleneck ("style: caffe", Detectron's weights): the stride sits on the first 1x1
   // convolution instead of the 3x3.
   bool stride_in_first = false;
+  // From random weights each block begins as its shortcut: the scale of its last norm is 0
+  // (Goyal et al. 2017; what mmdetection's ResNet does unless told otherwise).
+  bool zero_init_residual = false;
   // Of each block only the result is kept for the gradients, the rest made again: less memory,
   // about a third more time. mmdetection's with_cp.
   bool checkpoint_blocks = false;

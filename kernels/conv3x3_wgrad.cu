@@ -1,10 +1,10 @@
 // dw[tap][c, k] = sum over pixels of x[pixel + tap, c] dy[pixel, k]
 //
-// A block has 64 channels of x and 64 of dy, for all nine taps, and goes over the map in units of 2
-// rows by 16 columns. Warp w has channels 16 (w % 4) to + 15 of x and 32 (w / 4) to + 31 of dy.
-// Pixel i of a product's eight stands for column 2 i + j: so what is read of x for column 2 i + j
-// under tap s serves column 2 i + j' under tap s + j - j' too, and four reads of an image row serve
-// the six pairs of a column and a tap.
+// A block has 64 channels of x and 64 of dy, for all nine taps, and goes over the map in units of
+// 14 rows by 8 columns. Warp w has channels 16 (w % 4) to + 15 of x and 32 (w / 4) to + 31 of dy.
+// Pixel i of a product's eight stands for row 7 (i / 4) + o and column 2 (i % 4) + j: so what is
+// read of x for row + i and column + right serves every o and j under tap i - o, right - j, and 36
+// reads of x serve the unit's 126 products of fourteen pixels and nine taps.
 #include "kernels/conv3x3_wgrad.h"
 
 #include "kernels/elements.cuh"
@@ -15,9 +15,10 @@ namespace xp::kernels {
 namespace {
 
 constexpr int kThreads = 256, kChannels = 64, kTaps = 9;
-constexpr int kRows = 2, kColumns = 16;                        // of a unit
-constexpr int kTileQuads = kTaps * kChannels * kChannels / 4;  // that a block leaves
-constexpr int kStages = 3;
+constexpr int kTiles = 4;  // of eight channels of dy that a warp has
+constexpr int kHalfRows = 7, kRows = 2 * kHalfRows, kColumns = 8;  // of a unit
+constexpr int kTileQuads = kTaps * kChannels * kChannels / 4;      // that a block leaves
+constexpr int kStages = 2;
 constexpr int kInputColumns = kColumns + 2, kInputPixels = (kRows + 2) * kInputColumns;
 // From one pixel to the next: those two further lie in the next eight banks.
 constexpr int kPixel = kChannels + 4;
@@ -50,7 +51,7 @@ template <int kPixels, typename Body>
 __device__ inline void EachQuad(Body&& body) {
   constexpr int kQuads = kChannels / 4, kAtOnce = kThreads / kQuads;
   const int first = static_cast<int>(threadIdx.x) / kQuads;
-#pragma unroll
+#pragma unroll 2  // more need registers that the sums have
   for (int pixel = 0; pixel < kPixels; pixel += kAtOnce) {
     if (pixel + kAtOnce > kPixels && pixel + first >= kPixels) break;
     body(pixel + first, static_cast<int>(threadIdx.x) % kQuads);
@@ -80,48 +81,43 @@ __device__ inline void LoadUnit(const WgradArgs& p, int unit, Stage& to) {
                                          row, column, to.dy);
 }
 
-// To tf32, what this thread has copied.
-__device__ inline void RoundUnit(Stage& unit) {
-  auto round = [](float* pixels) {
-    return [pixels](int pixel, int quad) {
-      auto* at = reinterpret_cast<float4*>(pixels + pixel * kPixel + quad * 4);
-      const float4 v = *at;
-      *at = make_float4(ToTf32(v.x), ToTf32(v.y), ToTf32(v.z), ToTf32(v.w));
-    };
-  };
-  EachQuad<kInputPixels>(round(unit.x));
-  EachQuad<kRows * kColumns>(round(unit.dy));
+// Row o of dy, and the one seven below, as the second factor for column j and channels 8 n on.
+using DyRow = float[2][kTiles][2];
+
+__device__ inline void ReadDyRow(const float* dy, int o, DyRow& to) {
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      const float* at = dy + (o * kColumns + j) * kPixel + n * 8;
+      to[j][n][0] = ToTf32(at[0]);
+      to[j][n][1] = ToTf32(at[kHalfRows * kColumns * kPixel]);
+    }
+  }
 }
 
 // x and dy: at this lane's first channel and column 2 (lane % 4).
-__device__ inline void AddProducts(const float* x, const float* dy, float (&sum)[kTaps][4][4]) {
-  float b[kRows][2][4][2];
+__device__ inline void AddProducts(const float* x, const float* dy,
+                                   float (&sum)[kTaps][kTiles][4]) {
+  DyRow rows[3];  // the last three read
 #pragma unroll
-  for (int o = 0; o < kRows; ++o) {
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        const float* at = dy + (o * kColumns + j) * kPixel + n * 8;
-        b[o][j][n][0] = at[0];
-        b[o][j][n][1] = at[8 * kPixel];
-      }
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kRows + 2; ++i) {
+  for (int i = 0; i < kHalfRows + 2; ++i) {
+    if (i < kHalfRows) ReadDyRow(dy, i, rows[i % 3]);
 #pragma unroll
     for (int right = 0; right < 4; ++right) {
+      constexpr int kHalf = kHalfRows * kInputColumns * kPixel;
       const float* at = x + (i * kInputColumns + right) * kPixel;
-      const float a[4] = {at[0], at[8], at[8 * kPixel], at[8 * kPixel + 8]};
+      const float a[4] = {ToTf32(at[0]), ToTf32(at[8]), ToTf32(at[kHalf]), ToTf32(at[kHalf + 8])};
 #pragma unroll
-      for (int o = 0; o < kRows; ++o) {
+      for (int r = 0; r < 3; ++r) {
+        const int o = i - r;
+        if (o < 0 || o >= kHalfRows) continue;
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          const int r = i - o, s = right - j;
-          if (r < 0 || r > 2 || s < 0 || s > 2) continue;
+          const int s = right - j;
+          if (s < 0 || s > 2) continue;
 #pragma unroll
-          for (int n = 0; n < 4; ++n) MultiplyAdd(sum[r * 3 + s][n], a, b[o][j][n]);
+          for (int n = 0; n < kTiles; ++n) MultiplyAdd(sum[r * 3 + s][n], a, rows[o % 3][j][n]);
         }
       }
     }
@@ -138,30 +134,25 @@ __global__ void __launch_bounds__(kThreads, 1)
     CommitCopies();
     next += parts;
   };
-  load(0), load(1);
-  WaitForCopies<1>();
-  RoundUnit(stages[0]);
-  __syncthreads();
+  load(0);
 
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int g = lane / 4, first = lane % 4 * 2 * kPixel + g;
-  const int x_at = first + warp % 4 * 16, dy_at = first + warp / 4 * 32;
-  float sum[kTaps][4][4] = {};
+  const int first = lane % 4 * 2 * kPixel + lane / 4;
+  const int x_at = first + warp % 4 * 16, dy_at = first + warp / 4 * (kTiles * 8);
+  float sum[kTaps][kTiles][4] = {};
   int stage = 0;
   for (int unit = static_cast<int>(blockIdx.x); unit < p.units.count; unit += parts) {
-    const int coming = (stage + 1) % kStages;
-    load((stage + 2) % kStages);
-    WaitForCopies<1>();
-    if (unit + parts < p.units.count) RoundUnit(stages[coming]);
-    AddProducts(stages[stage].x + x_at, stages[stage].dy + dy_at, sum);
+    WaitForCopies<0>();
     __syncthreads();
-    stage = coming;
+    load(1 - stage);
+    AddProducts(stages[stage].x + x_at, stages[stage].dy + dy_at, sum);
+    stage = 1 - stage;
   }
   const int64_t tile = (static_cast<int64_t>(blockIdx.x) * gridDim.y + blockIdx.y) * gridDim.z;
   float4* to = p.partial + (tile + blockIdx.z) * kTileQuads + threadIdx.x;
 #pragma unroll
-  for (int v = 0; v < kTaps * 4; ++v) {
-    const float(&c)[4] = sum[v / 4][v % 4];
+  for (int v = 0; v < kTaps * kTiles; ++v) {
+    const float(&c)[4] = sum[v / kTiles][v % kTiles];
     to[v * kThreads] = make_float4(c[0], c[1], c[2], c[3]);
   }
 }
@@ -177,11 +168,12 @@ struct WriteWeight {
   int c, tiles;  // tiles of k
 
   __device__ void operator()(int quad, int element, float sum) const {
-    const int thread = quad % kThreads, v = quad / kThreads % (kTaps * 4);
+    const int thread = quad % kThreads, v = quad / kThreads % (kTaps * kTiles);
     const int tile = quad / kTileQuads, warp = thread / 32, lane = thread % 32;
     const int channel = tile / tiles * kChannels + warp % 4 * 16 + lane / 4 + element / 2 * 8;
-    const int k = tile % tiles * kChannels + warp / 4 * 32 + v % 4 * 8 + lane % 4 * 2 + element % 2;
-    dw[(static_cast<int64_t>(k) * kTaps + v / 4) * c + channel] = sum;
+    const int k = tile % tiles * kChannels + warp / 4 * (kTiles * 8) + v % kTiles * 8 +
+                  lane % 4 * 2 + element % 2;
+    dw[(static_cast<int64_t>(k) * kTaps + v / kTiles) * c + channel] = sum;
   }
 };
 

@@ -14,6 +14,7 @@
 #include "kernels/l2_norm.h"
 #include "kernels/max_pool.h"
 #include "kernels/norm_grad.h"
+#include "kernels/norm_join.h"
 #include "kernels/resample.h"
 #include "kernels/scale_channels.h"
 
@@ -46,6 +47,22 @@ void Norms(Bench& b, const Shape& s) {
   b.Run("bn statistics " + s.text(), map, norm(false, false));
   b.Run("bn relu " + s.text(), 3 * map + mask, norm(false, true));
   b.Run("bn add relu " + s.text(), 4 * map + mask, norm(true, true));
+  auto join = [&](bool gate) {
+    return [&b, &s, take_f32, gate]() -> Bench::Launch {
+      NormJoinArgs args{};
+      for (NormBranch* branch : {&args.a, &args.b}) {
+        *branch = {b.pool.Take(s.bytes()), take_f32(), take_f32(), take_f32(), take_f32()};
+      }
+      args.gate = gate ? b.pool.Take(static_cast<size_t>(s.n) * s.c * kElement) : nullptr;
+      args.pixels = s.h * s.w;
+      args.y = b.pool.Take(s.bytes());
+      args.mask = b.pool.Take<uint8_t>(s.bytes() / 16);
+      args.relu = true;
+      return [=, &b, &s] { NormJoin(args, s.rows(), s.c, kType, b.stream); };
+    };
+  };
+  b.Run("join of two norms " + s.text(), 3 * map + mask, join(false));
+  b.Run("join of two norms, gate " + s.text(), 3 * map + mask, join(true));
   auto grad = [&](bool residual, bool apply) {
     return [&b, &s, take_f32, backward, residual, apply]() -> Bench::Launch {
       NormGradArgs args{};

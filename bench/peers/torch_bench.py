@@ -69,7 +69,10 @@ def measure(c):
         model = model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=1e-4, fused=cuda)
     scaler = torch.amp.GradScaler("cuda", enabled=cuda and c["precision"] == "fp16")
-    net = torch.compile(model) if c["mode"] == "compile" and not detector else model
+    net = model
+    if c["mode"] == "compile" and not detector:
+        torch._dynamo.reset()  # a second batch size would be compiled for any: 5,600 instead of 7,180 img/s
+        net = torch.compile(model, dynamic=False)
     if detector:
         images, targets = detection_batch(c, device)
         loss_of = lambda: sum(net(images, targets).values())

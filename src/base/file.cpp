@@ -85,12 +85,12 @@ void WriteFileAtomic(const std::filesystem::path& path, std::span<const std::str
     Descriptor d{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
     if (d.fd < 0) {
       throw JobError({.what = std::string("can't be created: ") + std::strerror(errno),
-                      .where = temporary.string()});
+                      .where = path.string()});
     }
-    for (std::string_view piece : pieces) WriteAll(d.fd, piece, temporary);
+    for (std::string_view piece : pieces) WriteAll(d.fd, piece, path);
     if (::fsync(d.fd) != 0) {
       throw JobError({.what = std::string("can't be flushed to disk: ") + std::strerror(errno),
-                      .where = temporary.string()});
+                      .where = path.string()});
     }
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
       throw JobError({.what = std::string("can't be renamed: ") + std::strerror(errno),

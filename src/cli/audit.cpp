@@ -53,6 +53,10 @@ void PrintRun(const record::Run& r, const record::Provenance& p) {
                repo.value("changes", json::object()).empty() ? "" : " with recorded changes");
   }
   for (const record::DatasetRecord& d : r.datasets) {
+    if (record::HoldsWeights(d)) {
+      fmt::print("weights      {}: {} ({})\n", d.role, d.ann_file, d.ann_hash);
+      continue;
+    }
     fmt::print("data         {}: {} ({} images, {})\n", d.role, d.ann_file, d.images,
                d.fingerprint.substr(0, 12));
   }

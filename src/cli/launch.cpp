@@ -1,25 +1,27 @@
 #include "src/cli/launch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
 #include "exp/base/resources.h"
+#include "exp/base/utf8.h"
 #include "exp/config/canonical.h"
+#include "exp/record/diff.h"
 #include "exp/record/reader.h"
 #include "exp/record/store.h"
 #include "exp/record/writer.h"
 #include "exp/snapshot/code.h"
-#include "exp/snapshot/dataset.h"
 #include "exp/snapshot/environment.h"
 #include "exp/snapshot/gpu_sampler.h"
 #include "exp/snapshot/redact.h"
@@ -28,6 +30,7 @@
 #include "src/cli/command.h"
 #include "src/cli/describe_config.h"
 #include "src/cli/external_command.h"
+#include "src/cli/inputs.h"
 #include "src/cli/progress.h"
 #include "src/cli/recording_observer.h"
 #include "src/cli/signals.h"
@@ -67,72 +70,9 @@ class Everyone : public train::Observer {
 
 int ThreadCount(const Launch& launch) { return launch.threads > 0 ? launch.threads : UsableCpus(); }
 
-// The data sets that the config names: data.train, data.val, data.test.
-std::vector<record::DatasetRow> Fingerprints(const config::Node& root,
-                                             const SnapshotOptions& options, const fs::path& store,
-                                             snapshot::Redactor& redactor) {
-  std::vector<record::DatasetRow> rows;
-  snapshot::DatasetOptions data = options.data;
-  data.cache_file = store / "image-hashes";
-  std::string before;
-  for (const char* role : {"train", "val", "test"}) {
-    const config::Node* ann = root.At(fmt::format("data.{}.ann_file", role));
-    const config::Node* prefix = root.At(fmt::format("data.{}.img_prefix", role));
-    if (options.data_off) continue;
-    std::string file = ann && ann->IsString() ? ann->AsString() : "";
-    std::string images = prefix && prefix->IsString() ? prefix->AsString() : "";
-    std::error_code error;
-    // The trainer says what it misses.
-    if (file.empty() ? !fs::is_directory(images, error) : !fs::is_regular_file(file, error))
-      continue;
-    std::string both = file + '\n' + images;
-    if (both == before) continue;  // data.test is often data.val
-    before = both;
-    snapshot::DatasetFingerprint f = snapshot::FingerprintDataset(file, images, data);
-    record::DatasetRow row;
-    row.role = role;
-    row.ann_file = redactor.Text(f.ann_file, "data.ann_file");
-    row.ann_hash = f.ann_hash;
-    row.img_prefix = redactor.Text(f.img_prefix, "data.img_prefix");
-    row.images = f.images;
-    row.bytes = f.bytes;
-    row.missing = f.missing;
-    row.mode = f.cheap ? "cheap" : "full";
-    row.fingerprint = f.fingerprint;
-    row.image_list = redactor.Text(f.image_list, "names of images");
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-// Files that annotations name but that aren't there end a run now, not in the middle of an epoch,
-// unless the part says that they are to be skipped.
-void RefuseMissing(const std::vector<record::DatasetRow>& rows, const config::Node& root) {
-  for (const record::DatasetRow& row : rows) {
-    const config::Node* skip = root.At(fmt::format("data.{}.on_error", row.role));
-    bool skipped = skip && skip->IsString() && skip->AsString() == "skip";
-    if (row.missing == 0 || skipped || row.role == "test") continue;
-    std::string names;
-    int shown = 0;
-    std::istringstream lines(row.image_list);
-    for (std::string line; shown < 5 && std::getline(lines, line);) {
-      if (!line.starts_with("missing ")) continue;
-      names += (shown++ == 0 ? "" : ", ") + line.substr(line.find(' ', 8) + 1);
-    }
-    throw UsageError(
-        {.what =
-             fmt::format("{} of the {} images that {} names are not in {}, or can't be read: {}",
-                         row.missing, row.images, row.ann_file, row.img_prefix, names),
-         .where = fmt::format("data.{}.img_prefix", row.role),
-         .expected = "every image",
-         .next = fmt::format("`exp data check` lists them; data.{}.on_error: skip trains without",
-                             row.role)});
-  }
-}
-
 // Shared by everything that writes texts while the run goes on, from any thread.
 struct SharedRedactor {
-  explicit SharedRedactor(const snapshot::RedactOptions& options) : redactor(options) {}
+  explicit SharedRedactor(snapshot::Redactor first) : redactor(std::move(first)) {}
   std::mutex mutex;
   snapshot::Redactor redactor;
 };
@@ -161,11 +101,8 @@ void TakeConfig(const Launch& launch, snapshot::Redactor& redactor, record::RunI
 Prepared Prepare(const Launch& launch) {
   Prepared p{.options = ReadSnapshotOptions(launch.config.root)};
   record::RunInfo& info = p.info;
-  p.secrets = std::make_shared<SharedRedactor>(p.options.redact);
+  p.secrets = std::make_shared<SharedRedactor>(SecretsOf(launch));
   snapshot::Redactor& redactor = p.secrets->redactor;
-  redactor.LearnEnvironment();
-  redactor.LearnArgv(launch.argv);
-  LearnConfigSecrets(launch.config.root, redactor);
   info.id = record::NewRunId();
   info.name = redactor.Text(launch.name, "the run's name");
   info.kind = launch.command.empty() ? "train" : "command";
@@ -278,6 +215,56 @@ void TrainHere(const Launch& launch, const Prepared& p, record::RunWriter& write
   result.reason = recorder.end_reason();
 }
 
+std::string Shortened(const std::string& value) {
+  constexpr size_t kMost = 60;
+  if (value.empty()) return "(absent)";
+  return value.size() <= kMost ? value : ValidUtf8(value.substr(0, kMost)) + "...";
+}
+
+// The state that was prepared to be recorded, in the form of one that was read.
+record::Run AsRun(const Prepared& p, const record::Run& like) {
+  record::Run now;
+  now.id = now.name = "now";
+  now.config = like.config;
+  now.config_hash = like.config_hash;
+  now.seed = like.seed;
+  now.environment_json = p.info.environment_json;
+  now.code_json = p.info.code_json;
+  for (const record::StoredObject& o : p.info.objects)
+    now.objects.emplace(HashBytes(o.bytes).Hex(), o.bytes);
+  return now;
+}
+
+// Where our own trainer runs, files beside the commit (logs, say) change no number.
+bool Matters(const record::Difference& d, bool ours) {
+  if (d.section == "environment") return d.weight >= 2;
+  return d.section == "code" && (!ours || d.name == "commit" || d.name == "patch");
+}
+
+// One run's numbers can come from two states of code and machine: its record says so. Each attempt
+// has its own state there, too.
+void TellOtherState(const Launch& launch, const Prepared& p, record::RunWriter& writer) {
+  record::Store store = record::Store::Open(launch.store);
+  record::Run before = record::LoadRun(store, record::ResolveRun(store, launch.resume_run));
+  std::map<std::string, std::vector<std::string>> told;
+  for (const record::Difference& d : record::DiffRuns(store, {before, AsRun(p, before)})) {
+    if (!Matters(d, launch.command.empty())) continue;
+    told[d.section].push_back(
+        fmt::format("{}: {} -> {}", d.name, Shortened(d.values[0]), Shortened(d.values[1])));
+  }
+  for (auto& [section, lines] : told) {
+    constexpr size_t kShown = 5;
+    if (lines.size() > kShown) {
+      lines[kShown] = fmt::format("and {} more", lines.size() - kShown);
+      lines.resize(kShown + 1);
+    }
+    const std::string text =
+        fmt::format("the {} isn't what the run began with: {}", section, fmt::join(lines, "; "));
+    fmt::print(stderr, "warning: {}\n", text);
+    writer.Warning("resume." + section, text);
+  }
+}
+
 record::EndState ToRecord(train::EndState state) {
   switch (state) {
     case train::EndState::kFinished:
@@ -319,8 +306,10 @@ LaunchResult Execute(const Launch& launch) {
   StopSignals signals;
   Prepared p = Prepare(launch);
   CheckWorkDir(p.work_dir);
-  fs::create_directories(launch.store);
-  p.info.datasets = Fingerprints(launch.config.root, p.options, launch.store, p.secrets->redactor);
+  record::Store::OpenOrCreate(launch.store);  // what it can't be is told before data are hashed
+  p.info.datasets = launch.inputs ? *launch.inputs
+                                  : FingerprintInputs(launch.config.root, p.options, launch.store,
+                                                      p.secrets->redactor);
   if (launch.command.empty()) RefuseMissing(p.info.datasets, launch.config.root);
   p.info.redactions_json = p.secrets->redactor.FoundJson();
   std::string warning = record::NetworkFileSystemWarning(launch.store);
@@ -331,6 +320,8 @@ LaunchResult Execute(const Launch& launch) {
   for (const config::Notice& n : launch.config.warnings) {
     writer->Warning("config." + n.code, n.where.empty() ? n.message : n.where + ": " + n.message);
   }
+  for (const config::Notice& n : launch.notes) writer->Warning(n.code, n.message);
+  if (!launch.resume_run.empty()) TellOtherState(launch, p, *writer);
   LaunchResult result{.run_id = writer->id()};
   fmt::print("run {}  {}\n", result.run_id, launch.name);
   std::fflush(stdout);
@@ -380,11 +371,16 @@ void PrintResult(const LaunchResult& result, const std::string& resume, Context&
   context.exit_code = result.exit_code;
 }
 
-config::Node CleanConfig(const Launch& launch) {
+snapshot::Redactor SecretsOf(const Launch& launch) {
   snapshot::Redactor redactor(ReadSnapshotOptions(launch.config.root).redact);
   redactor.LearnEnvironment();
   redactor.LearnArgv(launch.argv);
   LearnConfigSecrets(launch.config.root, redactor);
+  return redactor;
+}
+
+config::Node CleanConfig(const Launch& launch) {
+  snapshot::Redactor redactor = SecretsOf(launch);
   return RedactConfig(launch.config.root, redactor);
 }
 
@@ -401,19 +397,9 @@ std::vector<std::string> RecordedPlans(const record::Run& run) {
 
 record::Run DescribeNow(const Launch& launch, const record::Run& like) {
   Prepared p = Prepare(launch);
-  record::Run now;
-  now.id = now.name = "now";
-  now.config = like.config;
-  now.config_hash = like.config_hash;
-  now.seed = like.seed;
-  now.environment_json = p.info.environment_json;
-  now.code_json = p.info.code_json;
-  for (record::StoredObject& o : p.info.objects) {
-    std::string hash = HashBytes(o.bytes).Hex();
-    now.objects.emplace(hash, std::move(o.bytes));
-  }
+  record::Run now = AsRun(p, like);
   for (record::DatasetRow& d :
-       Fingerprints(launch.config.root, p.options, launch.store, p.secrets->redactor)) {
+       FingerprintInputs(launch.config.root, p.options, launch.store, p.secrets->redactor)) {
     record::DatasetRecord& row = now.datasets.emplace_back();
     static_cast<record::DatasetRow&>(row) = std::move(d);
   }

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "exp/config/load.h"
+#include "exp/record/writer.h"
+#include "exp/snapshot/redact.h"
 #include "exp/train/events.h"
 
 namespace xp::record {
@@ -31,7 +33,10 @@ struct Launch {
   int max_epochs = -1;              // -1: the config's
   std::vector<std::string> plans;   // of the run that this one repeats or goes on with
   std::filesystem::path work_dir;   // empty: work_dirs/NAME-ID
-  std::string parent_id, relation;  // "reproduces"
+  std::string parent_id, relation;  // "reproduces", "continues"
+  // Fingerprints of what the config's files hold, where they are known already.
+  std::optional<std::vector<record::DatasetRow>> inputs;
+  std::vector<config::Notice> notes;  // told to the user already; warnings of the record
   // Resuming a run of the store.
   std::string resume_run;  // its id; empty: a new run
   std::filesystem::path resume_checkpoint;
@@ -55,6 +60,9 @@ LaunchResult Execute(const Launch& launch);
 
 // The end of a run for people; `resume` is the command that goes on with it, without the run's id.
 void PrintResult(const LaunchResult& result, const std::string& resume, Context& context);
+
+// A redactor that knows every secret of the environment, the command line and the config.
+snapshot::Redactor SecretsOf(const Launch& launch);
 
 // The launch's config as the record keeps it: without secrets.
 config::Node CleanConfig(const Launch& launch);

@@ -16,6 +16,8 @@
 #include "exp/record/store.h"
 #include "src/cli/command.h"
 #include "src/cli/config_changes.h"
+#include "src/cli/describe_config.h"
+#include "src/cli/inputs.h"
 #include "src/cli/model_source.h"
 
 namespace fs = std::filesystem;
@@ -23,14 +25,33 @@ namespace fs = std::filesystem;
 namespace xp::cli {
 namespace {
 
-// The newest checkpoint of a run that is still as it was written.
-const record::CheckpointRecord& Newest(const record::Run& run) {
+// The warning's code under which a run that continues another says where it began.
+constexpr const char* kBeganFrom = "config.resume.from";
+
+// Why a recorded checkpoint can't be gone on from; empty where it can.
+std::string Problem(const record::CheckpointRecord& checkpoint) {
+  std::error_code error;
+  fs::file_status status = fs::status(checkpoint.path, error);
+  if (status.type() == fs::file_type::not_found) return "is gone";
+  if (!fs::is_regular_file(status))
+    return error ? "can't be looked at: " + error.message() : "is no file";
+  try {
+    return HashFile(checkpoint.path).Hex() == checkpoint.hash ? "" : "isn't as it was written";
+  } catch (const Error& e) {
+    return e.text().what;
+  }
+}
+
+// The newest checkpoint of a run that is still as it was written. Those passed over are told, but
+// for older ones that are gone: the keep policy let go of them.
+const record::CheckpointRecord& Newest(const record::Run& run, Launch& launch) {
   for (auto c = run.checkpoints.rbegin(); c != run.checkpoints.rend(); ++c) {
-    std::error_code error;
-    if (!fs::is_regular_file(c->path, error)) continue;  // let go of by the keep policy, or moved
-    if (HashFile(c->path).Hex() == c->hash) return *c;
-    fmt::print(stderr, "warning: {} isn't as it was written: the checkpoint before it is used\n",
-               c->path);
+    const std::string problem = Problem(*c);
+    if (problem.empty()) return *c;
+    if (problem == "is gone" && c != run.checkpoints.rbegin()) continue;
+    const std::string text = c->path + " " + problem + ": an earlier checkpoint is used";
+    fmt::print(stderr, "warning: {}\n", text);
+    launch.notes.push_back({"checkpoint.damaged", text, ""});
   }
   throw UsageError({.what = "run " + run.id + " has no checkpoint to go on from",
                     .expected = "a checkpoint file that is where it was written, unchanged",
@@ -43,26 +64,30 @@ const record::CheckpointRecord& Newest(const record::Run& run) {
                     .next = "wait for it or stop it; `exp log --follow " + run.id + "` shows it"});
 }
 
-// The newest run of this config that ended early; empty where there is none, or no store. One that
-// still runs is somebody's: a second job must not quietly begin another.
-std::string EndedEarly(const fs::path& folder, const std::string& hash) {
+// The newest run of this config and trainer that ended early; empty where there is none, or no
+// store. One that still runs is somebody's: a second job must not quietly begin another. A
+// reproduction is no training to go on with.
+std::string EndedEarly(const fs::path& folder, const std::string& hash, const std::string& kind) {
   std::error_code error;
   if (!fs::exists(folder / "exp.db", error)) return "";
   for (const record::RunLine& r : record::ListRuns(record::Store::Open(folder), {})) {
-    if (r.config_hash != hash) continue;
+    if (r.config_hash != hash || r.kind != kind || r.relation == "reproduces") continue;
     if (r.state == "running") Owned(r);
     if (r.state != "finished") return r.id;
   }
   return "";
 }
 
-// The run that writes its checkpoints into that folder.
+// Of a folder the run that writes its checkpoints there; a run may be called like one.
 std::string OfFolder(const record::Store& store, const std::string& selector) {
   std::error_code error;
   if (!fs::is_directory(selector, error)) return selector;
   fs::path folder = fs::weakly_canonical(selector, error);
   for (const record::RunLine& r : record::ListRuns(store, {})) {
     if (!r.work_dir.empty() && fs::weakly_canonical(r.work_dir, error) == folder) return r.id;
+  }
+  for (const record::RunLine& r : record::ListRuns(store, {})) {
+    if (r.name == selector || r.id == selector) return selector;
   }
   throw UsageError({.what = "no run of the store wrote its checkpoints there",
                     .where = selector,
@@ -76,10 +101,9 @@ void Continue(const record::Run& run, const std::vector<std::string>& changes,
   launch.resume_checkpoint = from.path;
   launch.parent_id = run.id;
   launch.relation = "continues";
-  launch.name = run.name + "-changed";
-  launch.config.warnings.push_back({"resume.from", from.hash + " " + from.path, ""});
+  launch.notes.push_back({kBeganFrom, from.hash + " " + from.path, ""});
   for (const std::string& change : changes)
-    launch.config.warnings.push_back({"resume.changed", change, ""});
+    launch.notes.push_back({"config.resume.changed", change, ""});
 }
 
 void GoOn(const record::Run& run, const record::CheckpointRecord& from, Launch& launch) {
@@ -101,8 +125,63 @@ void BeginAgain(const record::Run& run, Launch& launch) {
   launch.name = run.name;
 }
 
-void RefuseRunning(const record::Run& run) {
+// What no confirmation makes resumable.
+void RefuseOther(const record::Run& run, const ResumeRequest& request, const Launch& launch) {
   if (run.state == "running") Owned(run);
+  const bool ours = launch.command.empty(), was_ours = run.kind == "train";
+  if (ours != was_ours) {
+    throw UsageError(
+        {.what = fmt::format("run {} was trained by {}", run.id,
+                             was_ours ? "exp itself" : "another program"),
+         .expected = was_ours ? "no command behind --" : "its command behind --",
+         .next = "exp run CONFIG --resume RUN" + std::string(was_ours ? "" : " -- COMMAND")});
+  }
+  if (request.seed_given && !run.seed.empty() && run.seed != std::to_string(launch.seed)) {
+    throw UsageError({.what = fmt::format("run {} has the seed {}", run.id, run.seed),
+                      .where = "--seed",
+                      .next = "resume without --seed, or start a new run"});
+  }
+}
+
+// What decides the bits and isn't in the config.
+void TakeOver(const record::Run& run, Launch& launch) {
+  if (!run.seed.empty()) launch.seed = std::stoull(run.seed);
+  if (run.threads > 0) launch.threads = run.threads;
+  launch.plans = RecordedPlans(run);
+  const std::string device = run.device.substr(0, run.device.find(' '));
+  if (launch.device == "auto" && !device.empty()) launch.device = device;
+}
+
+// "cuda" of "cuda:1".
+std::string DeviceKind(const std::string& device) { return device.substr(0, device.find(':')); }
+
+std::string CommandLine(const std::vector<std::string>& argv) {
+  auto dashes = std::find(argv.begin(), argv.end(), "--");
+  if (dashes == argv.end()) return "";
+  return fmt::format("{}", fmt::join(dashes + 1, argv.end(), " "));
+}
+
+// What is another than when the run began, a line each: its config, the content of its files, its
+// device, another trainer's command.
+std::vector<std::string> Changes(const record::Run& run, const config::Node& clean,
+                                 const std::string& hash, Launch& launch) {
+  std::vector<std::string> changes;
+  if (run.config_hash != hash && !run.config_json.empty())
+    changes = ConfigChanges(config::FromJson(run.config_json, "record of " + run.id), clean);
+  snapshot::Redactor redactor = SecretsOf(launch);
+  launch.inputs = FingerprintInputs(launch.config.root, ReadSnapshotOptions(launch.config.root),
+                                    launch.store, redactor);
+  const bool begins_again = run.checkpoints.empty();
+  for (std::string& line : InputChanges(run, *launch.inputs, begins_again))
+    changes.push_back(std::move(line));
+  const std::string kind = DeviceKind(run.device.substr(0, run.device.find(' ')));
+  const std::string now = DeviceKind(launch.device);
+  if (!kind.empty() && kind != "auto" && kind != now)
+    changes.push_back("--device: " + kind + " -> " + now);
+  const std::string before = CommandLine(run.command),
+                    command = CommandLine(redactor.Argv(launch.argv));
+  if (before != command) changes.push_back("command: " + before + " -> " + command);
+  return changes;
 }
 
 struct Options {
@@ -136,6 +215,7 @@ Launch FromRecord(const record::Run& run, const Options& options, const Context&
 void Run(const Options& options, Context& context) {
   Launch launch;
   fs::path cwd;
+  std::string id;
   {
     record::Store store = record::OpenFoundStore(options.store);
     record::Run run =
@@ -143,9 +223,10 @@ void Run(const Options& options, Context& context) {
     launch = FromRecord(run, options, context);
     launch.store = fs::absolute(store.folder());
     cwd = run.cwd;
+    id = run.id;
   }
-  SetUpResume({.selector = options.run, .accept_changes = options.accept_changes}, launch);
   EnterFolder(cwd);
+  if (!SetUpResume({.selector = id, .accept_changes = options.accept_changes}, launch)) return;
   PrintResult(Execute(launch), "exp resume " + options.run, context);
 }
 
@@ -154,7 +235,7 @@ void Run(const Options& options, Context& context) {
 fs::path BeganFrom(const record::Run& run) {
   for (const record::WarningRecord& w : run.warnings) {
     size_t space = w.message.find(' ');
-    if (w.code != "config.resume.from" || space == std::string::npos) continue;
+    if (w.code != kBeganFrom || space == std::string::npos) continue;
     fs::path path = w.message.substr(space + 1);
     std::error_code error;
     if (fs::is_regular_file(path, error) && HashFile(path).Hex() == w.message.substr(0, space))
@@ -166,39 +247,49 @@ fs::path BeganFrom(const record::Run& run) {
   return {};
 }
 
-void SetUpResume(const ResumeRequest& request, Launch& launch) {
+bool SetUpResume(const ResumeRequest& request, Launch& launch) {
   config::Node clean = CleanConfig(launch);
   std::string hash = config::Identity(clean).Hex();
   bool automatic = request.selector == "auto";
   std::string selector = request.selector;
-  if (automatic && (selector = EndedEarly(launch.store, hash)).empty()) {
+  const char* kind = launch.command.empty() ? "train" : "command";
+  if (automatic && (selector = EndedEarly(launch.store, hash, kind)).empty()) {
     fmt::print("nothing to resume: no run of this config ended early; a new run begins\n");
-    return;
+    return true;
   }
   record::Store store = record::Store::Open(launch.store);
   if (!automatic) selector = OfFolder(store, selector);
   record::Run run = record::LoadRun(store, record::ResolveRun(store, selector));
-  RefuseRunning(run);
-  if (!request.seed_given && !run.seed.empty()) launch.seed = std::stoull(run.seed);
-  if (run.threads > 0) launch.threads = run.threads;
-  launch.plans = RecordedPlans(run);
-  if (run.config_hash == hash) {
-    if (!request.work_dir_given) launch.work_dir = run.work_dir;
-    return run.checkpoints.empty() ? BeginAgain(run, launch) : GoOn(run, Newest(run), launch);
+  record::LoadImageLists(store, run);
+  RefuseOther(run, request, launch);
+  TakeOver(run, launch);
+  const std::vector<std::string> changes = Changes(run, clean, hash, launch);
+  if (changes.empty() && run.state == "finished") {
+    fmt::print(
+        "run {} is finished: nothing is left to do; more epochs, say, are another config "
+        "(--accept-changes)\n",
+        run.id);
+    return false;
   }
-  std::vector<std::string> changes =
-      ConfigChanges(config::FromJson(run.config_json, "record of " + run.id), clean);
+  if (changes.empty()) {
+    if (!request.work_dir_given) launch.work_dir = run.work_dir;
+    run.checkpoints.empty() ? BeginAgain(run, launch) : GoOn(run, Newest(run, launch), launch);
+    return true;
+  }
+  const std::string list = fmt::format("{}", fmt::join(changes, "\n    "));
   if (!request.accept_changes) {
     throw UsageError(
-        {.what = fmt::format("the config isn't the one that run {} began with:\n    {}", run.id,
-                             fmt::join(changes, "\n    ")),
-         .expected = "the same config and --set",
-         .next = "undo the changes, or confirm them with --accept-changes: a new run begins at the "
-                 "old one's newest checkpoint"});
+        {.what = fmt::format("this isn't what run {} began with:\n    {}", run.id, list),
+         .expected = "the same config and --set, and files of the same content",
+         .next = run.checkpoints.empty()
+                     ? "undo the changes, or start a new run: it has no checkpoint to begin at"
+                     : "undo the changes, or confirm them with --accept-changes: a new run begins "
+                       "at the old one's newest checkpoint"});
   }
-  fmt::print("going on from run {} with another config:\n    {}\n", run.id,
-             fmt::join(changes, "\n    "));
-  Continue(run, changes, Newest(run), launch);
+  fmt::print("going on from run {} with changes:\n    {}\n", run.id, list);
+  if (!request.name_given) launch.name = run.name + "-changed";
+  Continue(run, changes, Newest(run, launch), launch);
+  return true;
 }
 
 void AddResumeCommand(Command app, Context& context) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
@@ -47,7 +48,8 @@ uint64_t Seed(const Options& options, const config::Node& root) {
                     .expected = "a whole number from 0 to 2^64-1"});
 }
 
-Launch MakeLaunch(const Options& options, const Context& context) {
+// Nothing: the run that is to be resumed is finished.
+std::optional<Launch> MakeLaunch(const Options& options, const Context& context) {
   Launch launch;
   launch.config = config::Load(options.config, options.set);
   launch.config_file = options.config;
@@ -74,11 +76,13 @@ Launch MakeLaunch(const Options& options, const Context& context) {
     }
   }
   if (!options.resume.empty()) {
-    SetUpResume({.selector = options.resume,
-                 .accept_changes = options.accept_changes,
-                 .work_dir_given = !options.work_dir.empty(),
-                 .seed_given = !options.seed.empty()},
-                launch);
+    bool more = SetUpResume({.selector = options.resume,
+                             .accept_changes = options.accept_changes,
+                             .work_dir_given = !options.work_dir.empty(),
+                             .seed_given = !options.seed.empty(),
+                             .name_given = !options.name.empty()},
+                            launch);
+    if (!more) return std::nullopt;
   }
   return launch;
 }
@@ -99,7 +103,9 @@ void Run(const Options& options, Context& context) {
                       .expected = "one config; another program's command line comes behind --",
                       .next = "exp run CONFIG -- COMMAND ARGS..."});
   }
-  Launch launch = MakeLaunch(options, context);
+  std::optional<Launch> made = MakeLaunch(options, context);
+  if (!made) return;
+  const Launch& launch = *made;
   for (const config::Notice& n : launch.config.warnings) {
     fmt::print(stderr, "warning: {}{}{} [{}]\n", n.where, n.where.empty() ? "" : ": ", n.message,
                n.code);

@@ -128,6 +128,10 @@ void PrintJson(const record::Store& store, const record::Run& r) {
 
 void PrintRest(const record::Run& r) {
   for (const record::DatasetRecord& d : r.datasets) {
+    if (record::HoldsWeights(d)) {
+      Field("weights", fmt::format("{}: {}, {}", d.role, d.ann_file, d.ann_hash));
+      continue;
+    }
     Field("data", fmt::format("{}: {}, {} images, {:.1f} MB{}{}", d.role,
                               d.ann_file.empty() ? d.img_prefix : d.ann_file, d.images,
                               static_cast<double>(d.bytes) / 1e6,

@@ -168,6 +168,10 @@ void DiffData(const std::vector<Run>& runs, std::vector<Difference>& out) {
       return differs;
     };
     using D = const DatasetRecord&;
+    if (role == "load_from" || role == "init_cfg") {
+      compare("weights", 9, [](D d) { return d.ann_file + " " + d.ann_hash.substr(0, 12); });
+      continue;
+    }
     compare("annotations", 9, [](D d) { return d.ann_file + " " + d.ann_hash.substr(0, 12); });
     compare("image count", 8, [](D d) { return std::to_string(d.images); });
     bool images = compare("images", 7, [](D d) { return d.fingerprint.substr(0, 12); });

@@ -112,13 +112,18 @@ VerdictRow DataRow(const Run& a, const Run& b) {
     if (other == b.datasets.end()) {
       detail += d.role + ": absent now; ";
     } else if (other->ann_hash != d.ann_hash) {
-      detail += d.role + ": other annotations; ";
+      detail += d.role + (HoldsWeights(d) ? ": other weights; " : ": other annotations; ");
     } else if (other->fingerprint != d.fingerprint) {
       detail += d.role + ": " + ChangedImages(d, *other) + "; ";
     }
   }
   if (!detail.empty()) return {"data", Sameness::kDiffers, detail.substr(0, detail.size() - 2)};
-  if (a.datasets.size() != b.datasets.size()) return {"data", Sameness::kDiffers, "other sets"};
+  // Earlier versions didn't keep which weights a run began with.
+  auto sets = [](const Run& run) {
+    return std::count_if(run.datasets.begin(), run.datasets.end(),
+                         [](const DatasetRecord& d) { return !HoldsWeights(d); });
+  };
+  if (sets(a) != sets(b)) return {"data", Sameness::kDiffers, "other sets"};
   bool cheap = std::any_of(a.datasets.begin(), a.datasets.end(),
                            [](const DatasetRecord& d) { return d.mode == "cheap"; });
   return {"data", Sameness::kSame,

@@ -35,14 +35,19 @@ struct StoredObject {
   std::string path;   // of a source: where it was read
 };
 
+// A data set of a run; or a file of weights that it begins with, which has a file and a hash only.
 struct DatasetRow {
-  std::string role;  // "train", "val", "test"
+  std::string role;  // "train", "val", "test"; of weights "load_from", "init_cfg"
   std::string ann_file, ann_hash, img_prefix;
   int64_t images = 0, bytes = 0, missing = 0;
   std::string mode = "full";  // or "cheap"
   std::string fingerprint;
   std::string image_list;  // its content; stored as an object
 };
+
+inline bool HoldsWeights(const DatasetRow& row) {
+  return row.role == "load_from" || row.role == "init_cfg";
+}
 
 // 12 random hex digits.
 std::string NewRunId();

@@ -2,7 +2,7 @@
 """The cases of `exp bench` in PyTorch, one JSON line each, measured by the same rule.
 
 Reads a JSON list of cases from the first argument: {"model", "batch", "precision", "device", "mode",
-"deterministic", "seconds", "repeats", "warmup", "settle", "height", "width", "max_boxes", "threads"}; mode is
+"deterministic", "seconds", "repeats", "warmup", "settle", "bound", "height", "width", "max_boxes", "threads"}; mode is
 eager or compile. Whole training steps (forward, loss, backward, SGD with momentum and weight decay) on random
 tensors that lie on the device.
 """
@@ -14,6 +14,14 @@ try:
 except Exception as e:  # noqa: BLE001
     print(json.dumps({"missing": f"{type(e).__name__}: {e}"}), flush=True)
     sys.exit(0)
+
+
+class TimeLimit(Exception):
+    """A case that can't be measured within its bound (`seconds_a_case`); `step`: seconds that were measured."""
+
+    def __init__(self, step, found, bound):
+        super().__init__(f"{found}; the bound is {bound:.3g} s a case")
+        self.step = step
 
 
 def make(c):
@@ -99,12 +107,26 @@ def measure(c):
 
     if cuda:
         torch.cuda.reset_peak_memory_stats()
+    begin = time.perf_counter()
+    left = lambda: c["bound"] - (time.perf_counter() - begin) if c["bound"] > 0 else float("inf")
+    repeats = lambda s: c["repeats"] * max(1, int(c["seconds"] / s)) * s
     loss = step()
     wait()
-    setup = time.perf_counter() - start
-    before = window(max(1, c["warmup"] - 1))
-    begin = time.perf_counter()
-    while time.perf_counter() - begin < c["settle"]:
+    first, setup = time.perf_counter() - begin, time.perf_counter() - start
+    if c["mode"] == "eager" and left() < 0:
+        raise TimeLimit(first, f"the first step took {first:.3g} s", c["bound"])
+    before = window(1)
+    if c["mode"] == "compile":  # the first step's minutes are the compiler's
+        begin = time.perf_counter() - before
+    more = max(0, c["warmup"] - 2)
+    rest = more * before + repeats(before)
+    if left() < rest:
+        raise TimeLimit(before, f"a step takes {before:.3g} s, {more} more to warm up and {c['repeats']} repeats at least {rest:.3g} s", c["bound"])
+    if more > 0:
+        before = window(more)
+    longest = min(c["settle"], left() - repeats(before))
+    settling = time.perf_counter()
+    while time.perf_counter() - settling < longest:
         now = window(max(1, int(0.25 * c["seconds"] / before)))
         steady = abs(now - before) < 0.02 * before
         before = now
@@ -129,11 +151,19 @@ def measure(c):
 
 def main():
     out, sys.stdout = sys.stdout, sys.stderr  # what libraries print isn't a result
+    too_long = {}  # the smallest batch, by the rest of the case
     for c in json.loads(sys.argv[1]):
+        kind = json.dumps({**c, "batch": 0}, sort_keys=True)
         try:
+            if c["batch"] >= too_long.get(kind, float("inf")):
+                print(json.dumps({"status": "time lim", "reason": f"batch {too_long[kind]} takes too long already"}), file=out, flush=True)
+                continue
             row = measure(c)
         except KeyboardInterrupt:
             sys.exit(130)
+        except TimeLimit as e:
+            too_long[kind] = c["batch"]
+            row = {"status": "time lim", "milliseconds": e.step * 1e3, "reason": str(e)}
         except Exception as e:  # noqa: BLE001
             memory = isinstance(e, getattr(torch.cuda, "OutOfMemoryError", MemoryError)) or "out of memory" in str(e).lower()
             text = (str(e).splitlines() or [""])[0][:200]

@@ -16,6 +16,7 @@
 #include "exp/models/zoo.h"
 #include "src/bench/guarded.h"
 #include "src/bench/into_row.h"
+#include "src/bench/time_bound.h"
 #include "src/bench/trial.h"
 
 namespace fs = std::filesystem;
@@ -91,32 +92,99 @@ data::ClassLoaderOptions LoaderOptions(const Case& c, const LoaderPart& part) {
   return options;
 }
 
+// Epoch behind epoch.
+class Batches {
+ public:
+  explicit Batches(data::ClassLoader& loader) : loader_(loader) { loader_.StartEpoch(0); }
+  void Next() {
+    if (loader_.Next(&batch_)) return;
+    loader_.StartEpoch(++epoch_);
+    if (!loader_.Next(&batch_)) throw JobError({.what = "the loader gave no batch"});
+  }
+
+ private:
+  data::ClassLoader& loader_;
+  data::ClassBatch batch_;
+  uint32_t epoch_ = 0;
+};
+
+// What the workers had ready before the clock started doesn't count.
+void SkipReady(const Case& c, int count, Batches& batches, StopFlag stop) {
+  TimeBound bound(c.seconds_a_case);
+  Stopwatch watch;
+  double a_batch = 0;
+  for (int i = 1; i <= count; ++i) {
+    ThrowIfStopped(stop);
+    batches.Next();
+    a_batch = watch.Seconds() / i;
+    bound.Require(a_batch, 0, fmt::format("a batch takes {}", SecondsText(a_batch)));
+  }
+  const double rest = c.repeats * std::max(c.seconds_a_repeat, a_batch);
+  bound.Require(a_batch, rest,
+                fmt::format("a batch takes {}, {} repeats at least {}", SecondsText(a_batch),
+                            c.repeats, SecondsText(rest)));
+}
+
 void MeasureLoaderInto(const Case& c, const LoaderPart& part, Photos& photos, StopFlag stop,
                        Row* row) {
-  // One endless epoch, timed after what the workers had ready before the clock started.
+  constexpr int kImages = 100000;  // an epoch: long enough that its end costs nothing
   constexpr int kSkip = 2;
-  int batches = 100000 / c.batch + kSkip + 1;
-  data::ClassLoader loader(photos.List(batches * c.batch, 1000), LoaderOptions(c, part));
-  loader.StartEpoch(0);
-  data::ClassBatch batch;
-  int skip = kSkip + loader.options().prefetch;
-  for (int i = 0; i < skip && loader.Next(&batch); ++i) {
-  }
+  const int images = (kImages / c.batch + 1) * c.batch;
+  data::ClassLoader loader(photos.List(images, 1000), LoaderOptions(c, part));
+  Batches batches(loader);
+  SkipReady(c, loader.options().prefetch + kSkip, batches, stop);
   std::vector<double> times;
   for (int repeat = 0; repeat < c.repeats; ++repeat) {
     Stopwatch watch;
     int count = 0;
-    while (watch.Seconds() < c.seconds_a_repeat && loader.Next(&batch)) {
+    while (count == 0 || watch.Seconds() < c.seconds_a_repeat) {
       ThrowIfStopped(stop);
+      batches.Next();
       ++count;
     }
-    if (count == 0) break;
     times.push_back(watch.Seconds() / count);
   }
-  if (times.empty()) throw JobError({.what = "the loader gave no batch"});
   row->device = fmt::format("{} JPEGs, {}", photos.files.size(),
                             photos.drawn() ? "drawn, 500x375" : photos.root.string());
   PutWindows(times, row);
+}
+
+// Seconds of an epoch; `after` is called behind each step with its number, from 1.
+template <class After>
+double Epoch(Trial& trial, data::ClassLoader& loader, int number, StopFlag stop, After after) {
+  Stopwatch watch;
+  data::ClassBatch batch;
+  loader.StartEpoch(static_cast<uint32_t>(number));
+  for (int step = 1; loader.Next(&batch); ++step) {
+    ThrowIfStopped(stop);
+    trial.SetImages(batch.images, batch.labels);
+    trial.Start();
+    after(step);
+  }
+  trial.Wait();
+  return watch.Seconds();
+}
+
+// The first epoch: its third step, and then the whole of it, show whether all of them can be
+// measured within the bound.
+void FirstEpoch(Trial& trial, data::ClassLoader& loader, const Stopwatch& since_start, int epochs,
+                int steps, StopFlag stop, Row* row) {
+  constexpr int kJudged = 3;
+  TimeBound bound(row->c.seconds_a_case);
+  auto require = [&](double step, int left) {
+    bound.Require(
+        step, step * left,
+        fmt::format("a step from JPEGs takes {}, {} of them in {} epochs {}", SecondsText(step),
+                    steps * epochs, epochs, SecondsText(step * steps * epochs)));
+  };
+  row->first_epoch_seconds = Epoch(trial, loader, 0, stop, [&](int step) {
+    if (step != 1 && step != kJudged) return;
+    trial.Wait();
+    if (step == 1) row->setup_seconds = since_start.Seconds();
+    double later = since_start.Seconds() - row->setup_seconds;
+    if (step == kJudged) require(later / (kJudged - 1), steps * epochs - kJudged);
+  });
+  require(row->first_epoch_seconds / steps, steps * (epochs - 1));
 }
 
 void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& photos, StopFlag stop,
@@ -133,36 +201,17 @@ void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& ph
   row->c.precision = trial.precision();
   row->reason = trial.precision_note();
   row->bytes = trial.bytes();
-  int images = std::max(c.batch, part.images_an_epoch / c.batch * c.batch);
+  const int steps = std::max(1, part.images_an_epoch / c.batch), images = steps * c.batch;
+  const int epochs = std::max(2, part.epochs);
   data::ClassLoader loader(photos.List(images, 1000), LoaderOptions(c, part));
-  data::ClassBatch batch;
+  FirstEpoch(trial, loader, watch, epochs, steps, stop, row);
+  PowerMeter meter(train::CudaNumber(c.device));
   double later = 0;
-  std::unique_ptr<PowerMeter> meter;
-  for (int epoch = 0; epoch < std::max(2, part.epochs); ++epoch) {
-    if (epoch == 1) {
-      meter = std::make_unique<PowerMeter>(train::CudaNumber(c.device));
-    }
-    Stopwatch epoch_watch;
-    loader.StartEpoch(static_cast<uint32_t>(epoch));
-    for (bool first = epoch == 0; loader.Next(&batch);) {
-      ThrowIfStopped(stop);
-      trial.SetImages(batch.images, batch.labels);
-      trial.Start();
-      if (first) {
-        trial.Wait();
-        row->setup_seconds = watch.Seconds();
-        first = false;
-      }
-    }
-    trial.Wait();
-    if (epoch == 0) {
-      row->first_epoch_seconds = epoch_watch.Seconds();
-    } else {
-      later += epoch_watch.Seconds();
-    }
+  for (int epoch = 1; epoch < epochs; ++epoch) {
+    later += Epoch(trial, loader, epoch, stop, [](int) {});
   }
-  PutPower(meter->Stop(), row);
-  row->repeats = std::max(2, part.epochs) - 1;
+  PutPower(meter.Stop(), row);
+  row->repeats = epochs - 1;
   row->epoch_seconds = later / row->repeats;
   row->images_per_second = images / row->epoch_seconds;
   row->milliseconds = 1e3 * c.batch / row->images_per_second;

@@ -10,6 +10,7 @@
 
 #include "exp/base/error.h"
 #include "exp/bench/row.h"
+#include "src/bench/time_bound.h"
 
 namespace xp::bench {
 
@@ -21,6 +22,10 @@ template <class Body>
 void Guarded(Row* row, Body body) {
   try {
     body();
+  } catch (const TimeLimit& e) {
+    row->status = Status::kTimeLimit;
+    row->milliseconds = e.step() * 1e3;
+    row->reason = e.text().what;
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::kInterrupted) throw;
     constexpr std::string_view kLimit = "mem lim: ";

@@ -1,5 +1,7 @@
 #include "exp/bench/matrix.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -179,6 +181,17 @@ void LeaveOutRepeated(std::vector<Case>* cases) {
   std::erase_if(*cases, [&](const Case& c) { return !seen.insert(Key(c)).second; });
 }
 
+// A bound that no case can keep is a mistake.
+void ReadBound(const Reader& r, Case* c) {
+  if (!r.Has("seconds_a_case")) return;
+  c->seconds_a_case = Positive(r, "seconds_a_case", 0);
+  const double least = c->repeats * c->seconds_a_repeat;
+  if (c->seconds_a_case > least) return;
+  r.Bad("seconds_a_case", "is too little",
+        fmt::format("more than {:g} seconds: {} repeats of {:g}", least, c->repeats,
+                    c->seconds_a_repeat));
+}
+
 void ReadSteps(const Reader& r, const Case& base, Matrix* m) {
   Lists l = ReadLists(r, {{base.device},
                           {base.model},
@@ -192,6 +205,7 @@ void ReadSteps(const Reader& r, const Case& base, Matrix* m) {
   c.settle_seconds = Positive(r, "settle_seconds", c.settle_seconds);
   c.repeats = Number(r, "repeats", c.repeats, 1000);
   c.warmup = Number(r, "warmup", c.warmup, 100000);
+  ReadBound(r, &c);
   if (r.Has("parts")) {
     std::vector<Reader> parts = r.Children("parts");
     RequireSome(r, "parts", parts.empty());
@@ -202,13 +216,20 @@ void ReadSteps(const Reader& r, const Case& base, Matrix* m) {
   LeaveOutRepeated(&m->cases);
 }
 
+// The largest batch is searched once for what differs in more than the batch.
+std::vector<Case> EachCombination(std::vector<Case> cases) {
+  for (Case& c : cases) c.largest = true;
+  LeaveOutRepeated(&cases);
+  return cases;
+}
+
 }  // namespace
 
 Matrix ReadMatrix(const config::Node& root, const Case& base) {
   Reader r(root);
   Matrix m;
   ReadSteps(r, base, &m);
-  m.largest_batch = r.Bool("largest_batch", false);
+  if (r.Bool("largest_batch", false)) m.largest = EachCombination(m.cases);
   m.largest_batch_limit = Number(r, "largest_batch_limit", m.largest_batch_limit, 65536);
   m.torch_modes = r.Strings("torch_modes", m.torch_modes);
   RequireEach(r, "torch_modes", m.torch_modes, [](const std::string& mode) -> Verdict {
@@ -236,13 +257,14 @@ Matrix ReadMatrix(const config::Node& root, const Case& base) {
   }
   std::vector<config::UnusedKey> unused = r.UnusedKeys();
   if (!unused.empty()) {
-    throw UsageError({.what = "`" + unused.front().path + "` is no key of a bench matrix",
-                      .where = unused.front().where,
-                      .expected = "models, batches, precisions, devices, graph, fusion, "
-                                  "deterministic, repeats, warmup, seconds_a_repeat, "
-                                  "settle_seconds, parts, largest_batch, largest_batch_limit, "
-                                  "torch_modes, loader, end_to_end",
-                      .next = "docs/bench.md lists them"});
+    throw UsageError(
+        {.what = "`" + unused.front().path + "` is no key of a bench matrix",
+         .where = unused.front().where,
+         .expected = "models, batches, precisions, devices, graph, fusion, "
+                     "deterministic, repeats, warmup, seconds_a_repeat, "
+                     "settle_seconds, seconds_a_case, parts, largest_batch, largest_batch_limit, "
+                     "torch_modes, loader, end_to_end",
+         .next = "docs/bench.md lists them"});
   }
   return m;
 }

@@ -107,7 +107,7 @@ std::string Csv(const std::vector<Row>& rows) {
                                       number(ms),
                                       number(r.fastest),
                                       number(r.slowest),
-                                      ms > 0 ? fmt::format("{:.6g}", r.spread) : "",
+                                      r.repeats > 0 ? fmt::format("{:.6g}", r.spread) : "",
                                       std::to_string(r.repeats),
                                       std::to_string(r.outliers),
                                       r.bytes > 0 ? std::to_string(r.bytes) : "",

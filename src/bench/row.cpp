@@ -56,6 +56,13 @@ void ForEachField(SomeRow& r, Field field) {
   field("copy_share", r.copy_share, false);
 }
 
+Status StatusOf(const std::string& text) {
+  for (Status s : {Status::kOk, Status::kMemoryLimit, Status::kTimeLimit}) {
+    if (text == StatusText(s)) return s;
+  }
+  return Status::kFailed;
+}
+
 // A number that JSON can hold; others are left out.
 void Put(json& j, const char* key, double value) {
   if (std::isfinite(value) && value != 0) j[key] = value;
@@ -64,7 +71,17 @@ void Put(json& j, const char* key, double value) {
 }  // namespace
 
 const char* StatusText(Status status) {
-  return status == Status::kOk ? "ok" : status == Status::kMemoryLimit ? "mem lim" : "fail";
+  switch (status) {
+    case Status::kOk:
+      return "ok";
+    case Status::kMemoryLimit:
+      return "mem lim";
+    case Status::kTimeLimit:
+      return "time lim";
+    case Status::kFailed:
+      return "fail";
+  }
+  return "fail";
 }
 
 std::string Mode(const Case& c) {
@@ -116,10 +133,7 @@ Row RowFromJson(const std::string& text) {
   try {
     if (!j.is_object()) throw std::runtime_error("it is no object");
     ForEachField(r, [&](const char* key, auto& value, bool) { value = j.value(key, value); });
-    std::string status = j.value("status", "fail");
-    r.status = status == "ok"        ? Status::kOk
-               : status == "mem lim" ? Status::kMemoryLimit
-                                     : Status::kFailed;
+    r.status = StatusOf(j.value("status", ""));
     if (j.contains("profile") && j["profile"].is_array()) {
       for (const json& t : j["profile"]) {
         r.profile.push_back(

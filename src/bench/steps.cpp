@@ -9,6 +9,7 @@
 #include "exp/bench/throughput.h"
 #include "src/bench/guarded.h"
 #include "src/bench/into_row.h"
+#include "src/bench/time_bound.h"
 #include "src/bench/trial.h"
 
 namespace xp::bench {
@@ -24,13 +25,35 @@ double Window(Trial& trial, int steps, StopFlag stop) {
   return watch.Seconds() / steps;
 }
 
+int StepsIn(double seconds, double step) {
+  return std::max(1, static_cast<int>(seconds / std::max(step, 1e-6)));
+}
+
+int Repeats(const Case& c) { return std::max(1, c.repeats); }
+
+double SecondsOfRepeats(const Case& c, double step) {
+  return Repeats(c) * StepsIn(c.seconds_a_repeat, step) * step;
+}
+
+// What is left of the warm-up behind the first step, which tells little: it makes ready what later
+// ones find. The second one shows whether the case can be measured within its bound.
+double WarmUp(Trial& trial, const Case& c, const TimeBound& bound, StopFlag stop) {
+  const double step = Window(trial, 1, stop);
+  const int more = std::max(0, c.warmup - 2);
+  const double rest = more * step + SecondsOfRepeats(c, step);
+  bound.Require(step, rest,
+                fmt::format("a step takes {}, {} more to warm up and {} repeats at least {}",
+                            SecondsText(step), more, Repeats(c), SecondsText(rest)));
+  return more > 0 ? Window(trial, more, stop) : step;
+}
+
 // Until two windows in a row agree within 2 %.
-double Settle(Trial& trial, const Case& c, double step, StopFlag stop) {
+double Settle(Trial& trial, const Case& c, double step, const TimeBound& bound, StopFlag stop) {
   Stopwatch watch;
+  const double longest = std::min(c.settle_seconds, bound.Left() - SecondsOfRepeats(c, step));
   double before = step;
-  while (watch.Seconds() < c.settle_seconds) {
-    int steps = std::max(1, static_cast<int>(0.25 * c.seconds_a_repeat / std::max(before, 1e-6)));
-    double now = Window(trial, steps, stop);
+  while (watch.Seconds() < longest) {
+    double now = Window(trial, StepsIn(0.25 * c.seconds_a_repeat, before), stop);
     bool steady = std::abs(now - before) < 0.02 * before;
     before = now;
     if (steady) break;
@@ -45,17 +68,16 @@ void Measure(const Case& c, StopFlag stop, Row* row) {
   row->c.precision = trial.precision();
   row->reason = trial.precision_note();
   row->bytes = trial.bytes();
-  Window(trial, 1, stop);
+  TimeBound bound(c.seconds_a_case);
+  const double first = Window(trial, 1, stop);
   row->setup_seconds = watch.Seconds();
-  double step = Window(trial, std::max(1, c.warmup - 1), stop);
-  step = Settle(trial, c, step, stop);
-  row->steps_a_repeat = std::max(1, static_cast<int>(c.seconds_a_repeat / std::max(step, 1e-6)));
+  bound.Require(first, 0, fmt::format("the first step took {}", SecondsText(first)));
+  const double step = Settle(trial, c, WarmUp(trial, c, bound, stop), bound, stop);
+  row->steps_a_repeat = StepsIn(c.seconds_a_repeat, step);
   std::vector<double> times;
-  times.reserve(static_cast<size_t>(std::max(1, c.repeats)));
+  times.reserve(static_cast<size_t>(Repeats(c)));
   PowerMeter meter(train::CudaNumber(c.device));
-  for (int i = 0; i < std::max(1, c.repeats); ++i) {
-    times.push_back(Window(trial, row->steps_a_repeat, stop));
-  }
+  for (int i = 0; i < Repeats(c); ++i) times.push_back(Window(trial, row->steps_a_repeat, stop));
   PutPower(meter.Stop(), row);
   PutWindows(times, row);
   row->loss = trial.Loss();
@@ -163,24 +185,6 @@ int LargestBatch(const Case& given, int limit) {
     (fits(middle) ? low : high) = middle;
   }
   return low >= 2 * kMultiple && low < limit ? low / kMultiple * kMultiple : low;
-}
-
-Row MeasureLargest(Case c, int limit, StopFlag stop) {
-  c.largest = true;
-  Row row;
-  row.c = c;
-  Guarded(&row, [&] {
-    c.batch = LargestBatch(c, limit);
-    row.c = c;
-    if (c.batch == 0) throw JobError({.what = "mem lim: not even one image fits"});
-  });
-  if (row.status != Status::kOk) return row;
-  for (int tries = 0; tries < 8; ++tries) {
-    row = MeasureSteps(c, stop);
-    if (row.status != Status::kMemoryLimit || c.batch == 1) break;
-    c.batch -= std::max(1, c.batch * 3 / 100);
-  }
-  return row;
 }
 
 }  // namespace xp::bench

@@ -30,6 +30,7 @@ json ToJson(const Case& c) {
           {"repeats", c.repeats},
           {"warmup", c.warmup},
           {"settle", c.settle_seconds},
+          {"bound", c.seconds_a_case},
           {"height", c.height > 0 ? c.height : entry.height},
           {"width", c.width > 0 ? c.width : entry.width},
           {"max_boxes", entry.max_boxes},

@@ -12,6 +12,7 @@
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "exp/bench/report.h"
+#include "exp/bench/series.h"
 #include "exp/bench/throughput.h"
 #include "exp/config/canonical.h"
 #include "exp/config/load.h"
@@ -35,7 +36,7 @@ struct Flags {
   std::vector<std::string> models, precisions, overrides, against;
   std::vector<int> batches;
   std::optional<std::string> device;
-  std::optional<double> seconds, settle;
+  std::optional<double> seconds, settle, seconds_a_case;
   std::optional<int> repeats;
   Case base;
   bool no_fusion = false, no_graph = false, free_order = false, largest = false, no_store = false;
@@ -60,6 +61,7 @@ std::vector<std::pair<std::string, std::string>> Said(const Flags& f) {
   one("devices", f.device);
   one("seconds_a_repeat", f.seconds);
   one("settle_seconds", f.settle);
+  one("seconds_a_case", f.seconds_a_case);
   one("repeats", f.repeats);
   if (f.no_fusion) said.emplace_back("fusion", "false");
   if (f.no_graph) said.emplace_back("graph", "false");
@@ -214,51 +216,15 @@ class Call {
     bench::CompareWithSpeeds(found->second, row);
   }
 
-  // The row of a case that comes to the same: what a device doesn't have (tf32 on a CPU) it
-  // computes in another precision, which the matrix may ask for, too. Null for one to be measured.
-  const Row* SameComputation(Case c, const std::string& computed) {
-    if (computed == c.precision) return nullptr;
-    c.precision = computed;
-    auto same = std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) {
-      return r.c.device == c.device && bench::Key(r.c) == bench::Key(c);
-    });
-    return same == rows_.end() ? nullptr : &*same;
-  }
-
-  // Batches that are larger than one whose plan didn't fit aren't tried.
   void Steps() {
-    std::map<std::string, Row> full;
-    std::map<std::string, Case> searched;
+    bench::StepSeries series(&StopSignals::flag());
     for (const Case& c : matrix_.cases) {
-      Case without = c;
-      without.batch = 0;
-      std::string key = c.device + bench::Key(without);
-      searched.emplace(key, c);
-      auto known = full.find(key);
-      if (known != full.end() && c.batch >= known->second.c.batch) {
-        Row row = known->second;
-        row.reason = fmt::format("batch {} doesn't fit already", row.c.batch);
-        row.c = c;
-        Add(row);
-        continue;
-      }
-      bench::ComputedPrecision computed = bench::PrecisionOf(c);
-      if (const Row* same = SameComputation(c, computed.precision)) {
-        Row row = *same;
-        row.reason = computed.note + "; measured once, above";
-        Add(row);
-        continue;
-      }
       Announce(c);
-      Row row = bench::MeasureSteps(c, &StopSignals::flag());
-      if (row.status == Status::kMemoryLimit) full[key] = row;
-      Add(std::move(row));
+      Add(series.Measure(c));
     }
-    if (!matrix_.largest_batch) return;
-    for (auto& [key, c] : searched) {
-      c.largest = true;
+    for (const Case& c : matrix_.largest) {
       Announce(c);
-      Add(bench::MeasureLargest(c, matrix_.largest_batch_limit, &StopSignals::flag()));
+      Add(series.MeasureLargest(c, matrix_.largest_batch_limit));
     }
   }
 
@@ -366,6 +332,9 @@ void AddMeasuring(Command c, Flags* f) {
   c.AddOption("--seconds", f->seconds, "length of a repeat").Range(1e-6, 3600.0);
   c.AddOption("--repeats", f->repeats, "the median repeat counts").Range(1, 1000);
   c.AddOption("--settle", f->settle, "at most so long for steady clocks").Range(1e-6, 3600.0);
+  c.AddOption("--seconds-a-case", f->seconds_a_case,
+              "a case that takes longer from its first step on is a row `time lim`")
+      .Range(1e-6, 3600.0);
   c.AddFlag("--no-fusion", f->no_fusion, "without the fusion passes");
   c.AddFlag("--no-graph", f->no_graph, "launch kernel by kernel instead of one captured step");
   c.AddFlag("--free", f->free_order, "allow plans that don't repeat bit for bit");

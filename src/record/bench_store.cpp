@@ -89,7 +89,7 @@ void AddBenchRow(const Store& store, int64_t id, int position, const BenchRow& r
   s.Bind(11, ValidUtf8(r.reason));
   BindNumber(s, 12, r.images_per_second);
   BindNumber(s, 13, r.milliseconds);
-  r.milliseconds > 0 ? s.BindReal(14, r.spread) : s.BindNull(14);
+  r.images_per_second > 0 ? s.BindReal(14, r.spread) : s.BindNull(14);
   r.bytes > 0 ? s.Bind(15, r.bytes) : s.BindNull(15);
   BindNumber(s, 16, r.watts);
   s.Bind(17, r.throttled).Bind(18, r.result_json).Run();

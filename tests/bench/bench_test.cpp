@@ -161,7 +161,9 @@ TEST_CASE("a matrix file is the product of its lists") {
   CHECK(m.cases.size() == 2 * 3 * 2 * 2);
   CHECK(m.cases[0].repeats == 7);
   CHECK(m.cases[1].batch == 2);
-  CHECK(m.largest_batch);
+  REQUIRE(m.largest.size() == 2 * 2 * 2);  // once for all batches
+  CHECK(m.largest[2].captured);
+  CHECK(m.largest[2].precision == "bf16");
   CHECK(m.loader_part.workers == std::vector<int>{1, 2});
   CHECK(m.end_to_end_part.models == std::vector<std::string>{"resnet18"});
   CHECK(m.end_to_end_part.epochs == 4);
@@ -210,6 +212,8 @@ TEST_CASE("mistakes in a matrix file name the place") {
                            "graph: [maybe]",
                            "seconds_a_repeat: -1",
                            "repeats: 0",
+                           "seconds_a_case: 0",
+                           "{repeats: 5, seconds_a_repeat: 2, seconds_a_case: 10}",
                            "loader: {worker: 3}",
                            "loader: {workers: 0}",
                            "end_to_end: {models: [none]}",

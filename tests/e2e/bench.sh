@@ -89,6 +89,33 @@ has "$out" "mem lim batch 60000 doesn't fit already"
 "$exp" bench --model resnet18 --batch 60000 --height 400 --width 400 --device cpu --no-store --json >limit.json
 fits bench limit.json
 
+# One that takes too long is a row with the time of a step, larger ones aren't begun; the rest goes on.
+expect 0 "a step takes" "$exp" bench --model resnet18 --batch 64,128,1 --height 96 --width 96 --device cpu --threads 1 --seconds 0.01 --repeats 100 \
+  --settle 0.01 --seconds-a-case 2 --no-store --json
+fits bench out
+python3 -c '
+import json
+rows = json.load(open("out"))["rows"]
+assert [r["status"] for r in rows][:2] == ["time lim"] * 2, rows
+assert rows[0]["milliseconds"] > 20 and "the bound is 2 s a case" in rows[0]["reason"], rows
+assert "batch 64 takes too long already" in rows[1]["reason"] and "milliseconds" not in rows[1], rows
+assert 0 < rows[2]["milliseconds"] < rows[0]["milliseconds"], rows'
+refused 2 "more than 5 seconds: 5 repeats of 1" "$exp" bench --set +seconds_a_case=5 --no-store
+refused 2 "range" "$exp" bench --seconds-a-case 0
+
+# The search of the largest batch, where memory is short: to its end, and within the bound.
+search=("$exp" bench --model resnet18 --batch 1 --height 64 --width 64 --device cpu --threads 1 --seconds 0.01 --repeats 1 --settle 0.01 --set +warmup=1 --largest --no-store)
+(ulimit -v 700000 && "${search[@]}" --json) >out 2>&1 || fail "largest: $(cat out)"
+fits bench out
+python3 -c '
+import json
+small, largest = json.load(open("out"))["rows"]
+assert largest["status"] == "ok" and largest["largest"] and 2 <= largest["batch"] < 300, largest
+assert small["bytes"] < largest["bytes"] < 700000 * 1024, largest'
+(ulimit -v 700000 && "${search[@]}" --seconds-a-case 0.1) >out 2>&1 || fail "largest: $(cat out)"
+has "$(tail -3 out)" "max"
+has "$(cat out)" "time lim"
+
 # What the CPU doesn't have is computed in fp32: once.
 "$exp" bench tiny.yaml "${small[@]}" --batch 1 --precision fp32,tf32,fp16 --set fusion=true --set ~loader --set ~end_to_end --no-store --json >once.json
 python3 -c '

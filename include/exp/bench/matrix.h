@@ -22,8 +22,8 @@ struct EndToEndPart : LoaderPart {
 };
 
 struct Matrix {
-  std::vector<Case> cases;  // kind "step", in the order to be measured
-  bool largest_batch = false;
+  std::vector<Case> cases;    // kind "step", in the order to be measured
+  std::vector<Case> largest;  // likewise, those whose largest batch is searched
   int largest_batch_limit = 4096;
   bool loader = false, end_to_end = false;
   LoaderPart loader_part;

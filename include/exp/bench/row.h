@@ -30,11 +30,12 @@ struct Case {
   int repeats = 5;
   int warmup = 5;             // steps, before the clocks are waited for
   double settle_seconds = 5;  // the longest wait for steady clocks
+  double seconds_a_case = 0;  // from the first step on; 0: as long as it takes
   bool profile = false;       // also the time of each operation
 };
 
-enum class Status { kOk, kMemoryLimit, kFailed };
-const char* StatusText(Status status);  // "ok", "mem lim", "fail"
+enum class Status { kOk, kMemoryLimit, kTimeLimit, kFailed };
+const char* StatusText(Status status);  // "ok", "mem lim", "time lim", "fail"
 
 struct OperationTime {
   std::string name, type;
@@ -44,11 +45,11 @@ struct OperationTime {
 struct Row {
   Case c;
   Status status = Status::kOk;
-  std::string reason;  // of mem lim and fail, and of another precision than was asked for
+  std::string reason;  // of all but ok, and of another precision than was asked for
   std::string device;  // "NVIDIA H200, driver 580.159.03, cuDNN 9.19.0"
 
-  double images_per_second = 0;     // of the median repeat
-  double milliseconds = 0;          // a step, of the median repeat
+  double images_per_second = 0;  // of the median repeat
+  double milliseconds = 0;  // a step, of the median repeat; of time lim of the one that showed it
   double fastest = 0, slowest = 0;  // milliseconds a step, of the repeats that count
   double spread = 0;                // (slowest - fastest) / median
   int repeats = 0, outliers = 0;    // that count; that were left out

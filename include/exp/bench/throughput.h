@@ -6,6 +6,10 @@
 // `repeats` windows of about `seconds_a_repeat` are timed, each ending with a wait for the device.
 // A window that is slower than the median by more than 10 % and by more than five times the median
 // deviation is an outlier and left out, at most a third of them; the median of the rest counts.
+//
+// With `seconds_a_case` a case whose first two steps show that all this takes longer is a row
+// "time lim" with the time of a step. The clock starts before the first step: the search of cuDNN's
+// plans doesn't count. Waiting for steady clocks is cut short where the bound asks for it.
 #pragma once
 
 #include <atomic>
@@ -44,8 +48,6 @@ uint64_t LeastBytes(const Case& c, graph::DType compute, const graph::StepPasses
 // The largest batch whose plan, without workspaces, fits into 97 % of the free memory of the case's
 // device, at most `limit`, above 16 a multiple of 8; 0: none. The row of that batch decides.
 int LargestBatch(const Case& c, int limit);
-// Measures the largest batch that fits, going down in steps of 3 % from LargestBatch.
-Row MeasureLargest(Case c, int limit, StopFlag stop = nullptr);
 
 // JPEGs for the loader: those below a folder, or drawn ones in a temporary folder. Throws
 // UsageError for a folder without any.

@@ -95,6 +95,7 @@ std::string NoteText(const Row& r) {
   if (r.outliers > 0) {
     notes.push_back(fmt::format("{} outlier{}", r.outliers, r.outliers == 1 ? "" : "s"));
   }
+  if (!r.machine.empty()) notes.push_back("on another machine: " + r.machine);
   if (!r.reason.empty()) notes.push_back(OneLine(r.reason));
   std::string note;
   for (const std::string& n : notes) note += (note.empty() ? "" : "; ") + n;

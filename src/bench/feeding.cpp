@@ -75,12 +75,6 @@ class Photos {
 
 namespace {
 
-// The images are of the part's size, whatever that of the steps is; a size that is usual isn't
-// told.
-void PutSize(const LoaderPart& part, int usual, Case* c) {
-  c->height = c->width = part.size == usual ? 0 : part.size;
-}
-
 data::ClassLoaderOptions LoaderOptions(const Case& c, const LoaderPart& part) {
   data::ClassLoaderOptions options;
   options.samples_per_gpu = c.batch;
@@ -228,10 +222,7 @@ Row MeasureLoader(const Case& c, const LoaderPart& part, Photos& photos, StopFla
   Row row;
   row.c = c;
   row.c.kind = "loader";
-  Guarded(&row, [&] {
-    PutSize(part, LoaderPart().size, &row.c);
-    MeasureLoaderInto(c, part, photos, stop, &row);
-  });
+  Guarded(&row, [&] { MeasureLoaderInto(c, part, photos, stop, &row); });
   return row;
 }
 
@@ -239,10 +230,7 @@ Row MeasureEndToEnd(const Case& c, const EndToEndPart& part, Photos& photos, Sto
   Row row;
   row.c = c;
   row.c.kind = "end_to_end";
-  Guarded(&row, [&] {
-    PutSize(part, models::FindInZoo(c.model).height, &row.c);
-    MeasureEndToEndInto(c, part, photos, stop, &row);
-  });
+  Guarded(&row, [&] { MeasureEndToEndInto(c, part, photos, stop, &row); });
   return row;
 }
 

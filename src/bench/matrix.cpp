@@ -41,12 +41,12 @@ void RequireEach(const Reader& r, const char* key, const std::vector<std::string
 using Verdict = std::pair<std::string, std::string>;
 
 std::vector<int> Numbers(const Reader& r, const char* key, std::vector<int64_t> fallback,
-                         int64_t most) {
+                         int64_t most, int64_t least = 1) {
   std::vector<int> out;
   for (int64_t n : r.Ints(key, std::move(fallback))) {
-    if (n < 1 || n > most) {
+    if (n < least || n > most) {
       r.Bad(Item(r, key, out.size()), "is out of range",
-            "whole numbers from 1 to " + std::to_string(most));
+            fmt::format("whole numbers from {} to {}", least, most));
     }
     out.push_back(static_cast<int>(n));
   }
@@ -54,9 +54,9 @@ std::vector<int> Numbers(const Reader& r, const char* key, std::vector<int64_t> 
   return out;
 }
 
-int Number(const Reader& r, const char* key, int fallback, int64_t most) {
+int Number(const Reader& r, const char* key, int fallback, int64_t most, int64_t least = 1) {
   if (r.Has(key) && r.Raw(key)->IsList()) r.Bad(key, "is a list", "one number: it makes no rows");
-  return Numbers(r, key, {fallback}, most).front();
+  return Numbers(r, key, {fallback}, most, least).front();
 }
 
 std::vector<bool> Switches(const Reader& r, const char* key) {
@@ -205,6 +205,10 @@ void ReadSteps(const Reader& r, const Case& base, Matrix* m) {
   c.settle_seconds = Positive(r, "settle_seconds", c.settle_seconds);
   c.repeats = Number(r, "repeats", c.repeats, 1000);
   c.warmup = Number(r, "warmup", c.warmup, 100000);
+  c.threads = Number(r, "threads", c.threads, 4096, 0);
+  c.height = Number(r, "height", c.height, 65536, 0);
+  c.width = Number(r, "width", c.width, 65536, 0);
+  c.profile = r.Bool("profile", c.profile);
   ReadBound(r, &c);
   if (r.Has("parts")) {
     std::vector<Reader> parts = r.Children("parts");
@@ -223,6 +227,57 @@ std::vector<Case> EachCombination(std::vector<Case> cases) {
   return cases;
 }
 
+// The images are of the part's size, whatever that of the steps is; a size that is usual isn't
+// told.
+void PutSize(const LoaderPart& part, int usual, Case* c) {
+  c->height = c->width = part.size == usual ? 0 : part.size;
+}
+
+std::vector<Case> LoaderCases(const LoaderPart& part, const Case& like) {
+  std::vector<Case> cases;
+  Case c = like;
+  c.kind = "loader", c.device = "cpu";
+  PutSize(part, LoaderPart().size, &c);
+  for (int batch : part.batches) {
+    for (int workers : part.workers) {
+      c.batch = batch, c.workers = workers;
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> EndToEndCases(const EndToEndPart& part, const Case& like) {
+  std::vector<Case> cases;
+  Case c = like;
+  c.kind = "end_to_end";
+  for (const std::string& model : part.models) {
+    c.model = model;
+    PutSize(part, models::FindInZoo(model).height, &c);
+    for (const std::string& precision : part.precisions) {
+      for (int batch : part.batches) {
+        for (int workers : part.workers) {
+          c.precision = precision, c.batch = batch, c.workers = workers;
+          cases.push_back(c);
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+void ReadEndToEnd(const Reader& r, const Case& base, EndToEndPart* part) {
+  ReadPart(r, part);
+  part->models = Models(r, {"resnet50"});
+  RequireEach(r, "models", part->models, [](const std::string& model) -> Verdict {
+    if (models::CreateFromZoo(model)->task() == models::Task::kClassification) return {};
+    return {"names a detector", "classifiers; `exp run` of a detector reports its img/s an epoch"};
+  });
+  part->precisions = Precisions(r, {base.precision});
+  part->epochs = Number(r, "epochs", part->epochs, 1000);
+  part->images_an_epoch = Number(r, "images_an_epoch", part->images_an_epoch, 10000000);
+}
+
 }  // namespace
 
 Matrix ReadMatrix(const config::Node& root, const Case& base) {
@@ -237,36 +292,39 @@ Matrix ReadMatrix(const config::Node& root, const Case& base) {
     return {"names no mode", "eager or compile"};
   });
   if (r.Has("loader")) {
-    m.loader = true;
     ReadPart(r.Child("loader"), &m.loader_part);
+    m.loader = LoaderCases(m.loader_part, m.cases.front());
   }
   if (r.Has("end_to_end")) {
-    Reader e = r.Child("end_to_end");
-    m.end_to_end = true;
-    ReadPart(e, &m.end_to_end_part);
-    m.end_to_end_part.models = Models(e, {"resnet50"});
-    RequireEach(e, "models", m.end_to_end_part.models, [](const std::string& model) -> Verdict {
-      if (models::CreateFromZoo(model)->task() == models::Task::kClassification) return {};
-      return {"names a detector",
-              "classifiers; `exp run` of a detector reports its img/s an epoch"};
-    });
-    m.end_to_end_part.precisions = Precisions(e, {base.precision});
-    m.end_to_end_part.epochs = Number(e, "epochs", m.end_to_end_part.epochs, 1000);
-    m.end_to_end_part.images_an_epoch =
-        Number(e, "images_an_epoch", m.end_to_end_part.images_an_epoch, 10000000);
+    ReadEndToEnd(r.Child("end_to_end"), base, &m.end_to_end_part);
+    m.end_to_end = EndToEndCases(m.end_to_end_part, m.cases.front());
   }
   std::vector<config::UnusedKey> unused = r.UnusedKeys();
   if (!unused.empty()) {
-    throw UsageError(
-        {.what = "`" + unused.front().path + "` is no key of a bench matrix",
-         .where = unused.front().where,
-         .expected = "models, batches, precisions, devices, graph, fusion, "
-                     "deterministic, repeats, warmup, seconds_a_repeat, "
-                     "settle_seconds, seconds_a_case, parts, largest_batch, largest_batch_limit, "
-                     "torch_modes, loader, end_to_end",
-         .next = "docs/bench.md lists them"});
+    throw UsageError({.what = "`" + unused.front().path + "` is no key of a bench matrix",
+                      .where = unused.front().where,
+                      .expected =
+                          "models, batches, precisions, devices, graph, fusion, "
+                          "deterministic, repeats, warmup, seconds_a_repeat, "
+                          "settle_seconds, seconds_a_case, threads, height, width, profile, parts, "
+                          "largest_batch, largest_batch_limit, torch_modes, loader, end_to_end",
+                      .next = "docs/bench.md lists them"});
   }
   return m;
+}
+
+std::vector<Case> TorchCases(const Matrix& matrix) {
+  std::vector<Case> cases;
+  std::set<std::string> seen;
+  for (const std::string& mode : matrix.torch_modes) {
+    for (Case c : matrix.cases) {
+      c.program = "torch", c.torch_mode = mode, c.captured = c.fusion = true;
+      c.profile = false;
+      if (mode == "compile") c.deterministic = false;
+      if (seen.insert(c.device + Key(c)).second) cases.push_back(c);
+    }
+  }
+  return cases;
 }
 
 }  // namespace xp::bench

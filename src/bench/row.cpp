@@ -33,6 +33,7 @@ void ForEachField(SomeRow& r, Field field) {
   field("torch_mode", c.torch_mode, false);
   field("reason", r.reason, false);
   field("device", r.device, false);
+  field("machine", r.machine, false);
   field("images_per_second", r.images_per_second, false);
   field("milliseconds", r.milliseconds, false);
   field("fastest_milliseconds", r.fastest, false);

@@ -9,9 +9,11 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/json_text.h"
 #include "exp/base/printable.h"
 #include "exp/models/zoo.h"
 #include "exp/record/reader.h"
+#include "src/cli/bench_facts.h"
 #include "src/cli/table.h"
 
 namespace fs = std::filesystem;
@@ -21,52 +23,6 @@ namespace {
 
 using bench::Row;
 using nlohmann::json;
-
-std::string At(const json& value, const char* pointer) {
-  json::json_pointer p(pointer);
-  if (!value.is_object() || !value.contains(p)) return "";
-  const json& found = value.at(p);
-  return found.is_string() ? found.get<std::string>() : found.dump();
-}
-
-// What explains other speeds, most telling first.
-bench::Facts FactsOf(const record::BenchRecord& r) {
-  json e = json::parse(r.environment_json, nullptr, false);
-  bench::Facts facts;
-  auto add = [&](const char* name, const std::string& text) {
-    if (!text.empty()) facts.emplace_back(name, Printable(text));
-  };
-  add("call", r.name + (r.label.empty() ? "" : " (" + r.label + ")"));
-  add("measured", r.created_ns > 0 ? record::ShowTime(r.created_ns) : "");
-  add("device", r.device);
-  add("driver", At(e, "/gpu/driver"));
-  add("CUDA of the driver", At(e, "/gpu/cuda_driver"));
-  add("CUDA runtime of exp", At(e, "/cuda_build/runtime"));
-  add("cuDNN", At(e, "/gpu/cudnn"));
-  add("CPU", At(e, "/cpu/model") + ", " + At(e, "/cpu/logical") + " threads");
-  add("system", At(e, "/os/name") + ", " + At(e, "/os/kernel"));
-  add("container", At(e, "/os/container"));
-  add("oneDNN", At(e, "/libraries/libdnnl/version"));
-  add("exp", At(e, "/program/version") + ", " + At(e, "/program/compiler"));
-  json speeds = json::parse(r.speeds_json, nullptr, false);
-  if (speeds.is_object()) {
-    for (const auto& [key, s] : speeds.items()) {
-      facts.emplace_back("best of " + key,
-                         fmt::format("copies {:.3f} TB/s, multiplies {:.2f} TFLOP/s",
-                                     s.value("copy_bytes_per_second", 0.0) * 1e-12,
-                                     s.value("matrix_flop_per_second", 0.0) * 1e-12));
-    }
-  }
-  return facts;
-}
-
-std::vector<Row> Rows(const record::Store& store, const record::BenchRecord& r) {
-  std::vector<Row> rows;
-  for (const record::BenchRow& row : record::LoadBenchRows(store, r.id)) {
-    rows.push_back(bench::RowFromJson(row.result_json));
-  }
-  return rows;
-}
 
 std::string Name(const record::BenchRecord& r) {
   return Printable(r.label.empty() ? r.name : r.label);
@@ -94,7 +50,7 @@ std::string CompareJson(const record::BenchRecord& a, const record::BenchRecord&
 int Compare(const record::Store& store, const bench::PastOptions& options) {
   record::BenchRecord a = record::FindBench(store, options.compare[0]),
                       b = record::FindBench(store, options.compare[1]);
-  std::vector<Row> rows_a = Rows(store, a), rows_b = Rows(store, b);
+  std::vector<Row> rows_a = RowsOf(store, a), rows_b = RowsOf(store, b);
   std::vector<bench::Pair> pairs = bench::PairUp(rows_a, rows_b);
   std::string name_a = Name(a), name_b = Name(b);
   if (name_a == name_b) name_a += " " + a.name, name_b += " " + b.name;
@@ -119,16 +75,16 @@ int History(const record::Store& store, const bench::PastOptions& options) {
   if (options.json) {
     json out = json::array();
     for (const record::BenchRecord& r : all)
-      out.push_back(json::parse(BenchJson(r, Rows(store, r))));
+      out.push_back(json::parse(BenchJson(r, RowsOf(store, r))));
     fmt::print("{}\n", out.dump(2));
     return 0;
   }
   std::vector<std::vector<std::string>> lines, cases;
   for (const record::BenchRecord& r : all) {
     json e = json::parse(r.environment_json, nullptr, false);
-    std::vector<Row> rows = Rows(store, r);
+    std::vector<Row> rows = RowsOf(store, r);
     lines.push_back({r.name, r.label, record::ShowTime(r.created_ns), r.host, r.device,
-                     At(e, "/gpu/driver"), At(e, "/gpu/cudnn"), At(e, "/os/container"),
+                     TextAt(e, "/gpu/driver"), TextAt(e, "/gpu/cudnn"), TextAt(e, "/os/container"),
                      std::to_string(rows.size())});
     for (const Row& row : rows) {
       bool wanted = std::find(options.models.begin(), options.models.end(), row.c.model) !=
@@ -154,6 +110,14 @@ int History(const record::Store& store, const bench::PastOptions& options) {
 }
 
 }  // namespace
+
+std::vector<Row> RowsOf(const record::Store& store, const record::BenchRecord& r) {
+  std::vector<Row> rows;
+  for (const record::BenchRow& row : record::LoadBenchRows(store, r.id)) {
+    rows.push_back(bench::RowFromJson(row.result_json));
+  }
+  return rows;
+}
 
 std::string BenchJson(const record::BenchRecord& r, const std::vector<Row>& rows) {
   json out = {
@@ -210,7 +174,7 @@ int ShowPast(const bench::PastOptions& options) {
   if (!options.compare.empty()) return Compare(store, options);
   if (options.history) return History(store, options);
   record::BenchRecord r = record::FindBench(store, *options.show);
-  std::vector<Row> rows = Rows(store, r);
+  std::vector<Row> rows = RowsOf(store, r);
   if (options.json) {
     fmt::print("{}\n", BenchJson(r, rows));
   } else {

@@ -15,6 +15,7 @@ struct PastOptions {
   std::optional<std::string> show;
   std::vector<std::string> compare, models;
   bool history = false, json = false;
+  // An earlier call is shown, nothing is measured.
   bool Asked() const { return history || show || !compare.empty(); }
 };
 
@@ -26,6 +27,7 @@ namespace xp::cli {
 // UsageError.
 void RequireWritable(const bench::PastOptions& options);
 int ShowPast(const bench::PastOptions& options);
+std::vector<bench::Row> RowsOf(const record::Store& store, const record::BenchRecord& record);
 void WriteBenchFiles(const record::BenchRecord& record, const std::vector<bench::Row>& rows,
                      const bench::PastOptions& options);
 std::string BenchJson(const record::BenchRecord& record, const std::vector<bench::Row>& rows);

@@ -10,6 +10,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/json_text.h"
 #include "exp/base/printable.h"
 #include "exp/doctor/doctor.h"
 #include "exp/record/machine.h"
@@ -25,13 +26,6 @@ namespace {
 using nlohmann::json;
 using record::DoctorReport;
 
-std::string At(const json& value, const char* pointer) {
-  json::json_pointer p(pointer);
-  if (!value.is_object() || !value.contains(p)) return "";
-  const json& found = value.at(p);
-  return found.is_string() ? found.get<std::string>() : DumpJson(found);
-}
-
 // A file that `exp doctor --json` wrote, perhaps on another machine; else a report of the store.
 DoctorReport Load(const DoctorPast& options, const std::string& selector) {
   std::error_code error;
@@ -46,8 +40,8 @@ DoctorReport Load(const DoctorPast& options, const std::string& selector) {
                       .expected = "what `exp doctor --json` printed"});
   }
   json all = json::parse(report.report_json);
-  report.level = At(all, "/level");
-  report.host = At(all, "/environment/os/host");
+  report.level = TextAt(all, "/level");
+  report.host = TextAt(all, "/environment/os/host");
   if (all.contains("environment")) report.environment_json = DumpJson(all["environment"]);
   return report;
 }
@@ -139,7 +133,7 @@ int History(const DoctorPast& options) {
   std::vector<std::vector<std::string>> lines;
   for (const DoctorReport& r : all) {
     json e = json::parse(r.environment_json, nullptr, false);
-    const std::string gpu = At(e, "/gpu/devices/0/name");
+    const std::string gpu = TextAt(e, "/gpu/devices/0/name");
     list.push_back({{"id", r.id},
                     {"created_ns", r.created_ns},
                     {"machine", r.machine},
@@ -148,7 +142,7 @@ int History(const DoctorPast& options) {
                     {"deep", r.deep},
                     {"seconds", r.seconds}});
     lines.push_back({std::to_string(r.id), record::ShowTime(r.created_ns), r.host, r.machine,
-                     gpu.empty() ? At(e, "/cpu/model") : gpu, At(e, "/gpu/driver"), r.level,
+                     gpu.empty() ? TextAt(e, "/cpu/model") : gpu, TextAt(e, "/gpu/driver"), r.level,
                      fmt::format("{:.1f} s{}", r.seconds, r.deep ? ", deep" : "")});
   }
   if (options.as_json) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "exp/base/json_text.h"
 #include "exp/doctor/doctor.h"
 #include "src/doctor/text.h"
 
@@ -56,13 +57,6 @@ std::string Wrapped(const std::string& text, int indent, int columns) {
     at += length;
   }
   return out;
-}
-
-std::string At(const json& j, const char* pointer) {
-  json::json_pointer p(pointer);
-  if (!j.is_object() || !j.contains(p)) return "";
-  const json& value = j.at(p);
-  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 }  // namespace
@@ -131,7 +125,7 @@ std::optional<Report> ReportFromJson(const std::string& text) {
                     all.value("findings", json()).is_array();
   if (!ours) return std::nullopt;
   auto level = [](const json& of) {
-    std::string name = At(of, "/level");
+    std::string name = TextAt(of, "/level");
     for (Level l : {Level::kAbsent, Level::kWarning, Level::kError}) {
       if (name == LevelName(l)) return l;
     }
@@ -139,14 +133,14 @@ std::optional<Report> ReportFromJson(const std::string& text) {
   };
   Report report;
   report.worst = level(all);
-  report.deep = At(all, "/deep") == "true";
+  report.deep = TextAt(all, "/deep") == "true";
   report.seconds =
       all.contains("seconds") && all["seconds"].is_number() ? all["seconds"].get<double>() : 0;
   for (const json& row : all["findings"]) {
     Finding f;
-    f.id = At(row, "/id"), f.group = At(row, "/group"), f.level = level(row);
-    f.found = At(row, "/found"), f.needed = At(row, "/needed");
-    f.why = At(row, "/why"), f.fix = At(row, "/fix");
+    f.id = TextAt(row, "/id"), f.group = TextAt(row, "/group"), f.level = level(row);
+    f.found = TextAt(row, "/found"), f.needed = TextAt(row, "/needed");
+    f.why = TextAt(row, "/why"), f.fix = TextAt(row, "/fix");
     const json numbers = row.is_object() ? row.value("numbers", json::object()) : json::object();
     for (const auto& [name, value] : numbers.items()) {
       if (value.is_number()) f.numbers.emplace_back(name, value.get<double>());
@@ -165,20 +159,20 @@ std::string Memo(const std::string& environment_json, const Findings& findings) 
     std::replace(value.begin(), value.end(), '|', '/');
     if (!value.empty()) out += fmt::format("| {} | {} |\n", name, value);
   };
-  row("exp", At(e, "/program/version") + ", " + At(e, "/program/compiler"));
-  row("system", At(e, "/os/name"));
-  row("container", At(e, "/os/container"));
-  row("kernel", At(e, "/os/kernel"));
-  row("glibc", At(e, "/os/glibc"));
-  row("CPU", At(e, "/cpu/model"));
+  row("exp", TextAt(e, "/program/version") + ", " + TextAt(e, "/program/compiler"));
+  row("system", TextAt(e, "/os/name"));
+  row("container", TextAt(e, "/os/container"));
+  row("kernel", TextAt(e, "/os/kernel"));
+  row("glibc", TextAt(e, "/os/glibc"));
+  row("CPU", TextAt(e, "/cpu/model"));
   for (const json& gpu : e.value("/gpu/devices"_json_pointer, json::array())) {
-    row("GPU", At(gpu, "/name") + ", compute capability " + At(gpu, "/compute_capability"));
+    row("GPU", TextAt(gpu, "/name") + ", compute capability " + TextAt(gpu, "/compute_capability"));
   }
-  row("NVIDIA driver", At(e, "/gpu/driver"));
-  row("CUDA of the driver", At(e, "/gpu/cuda_driver"));
-  row("CUDA runtime of exp", At(e, "/cuda_build/runtime"));
-  row("nvcc that built exp", At(e, "/cuda_build/compiler"));
-  row("CUDA runtime of the system", At(e, "/gpu/cuda_runtime"));
+  row("NVIDIA driver", TextAt(e, "/gpu/driver"));
+  row("CUDA of the driver", TextAt(e, "/gpu/cuda_driver"));
+  row("CUDA runtime of exp", TextAt(e, "/cuda_build/runtime"));
+  row("nvcc that built exp", TextAt(e, "/cuda_build/compiler"));
+  row("CUDA runtime of the system", TextAt(e, "/gpu/cuda_runtime"));
   // Without a GPU the environment has neither, though they may be there.
   auto found = [&](const char* id, const std::string& known) {
     for (const Finding& f : findings) {
@@ -186,15 +180,15 @@ std::string Memo(const std::string& environment_json, const Findings& findings) 
     }
     return known;
   };
-  row("cuDNN", found("cudnn", At(e, "/gpu/cudnn")));
-  row("NCCL", found("nccl", At(e, "/gpu/nccl")));
+  row("cuDNN", found("cudnn", TextAt(e, "/gpu/cudnn")));
+  row("NCCL", found("nccl", TextAt(e, "/gpu/nccl")));
   row("compilers", found("nvcc", ""));
   for (const auto& [name, library] : libraries.items()) {
     for (const char* wanted : {"libdnnl", "libjpeg", "libsqlite3", "libgit2", "libstdc++"}) {
-      if (name == wanted) row(name.c_str(), At(library, "/version"));
+      if (name == wanted) row(name.c_str(), TextAt(library, "/version"));
     }
   }
-  row("Python", At(e, "/python/version"));
+  row("Python", TextAt(e, "/python/version"));
   for (const json& package : e.value("/python/packages"_json_pointer, json::array())) {
     std::string text = package.is_string() ? package.get<std::string>() : "";
     for (const char* wanted : {"torch==", "torchvision==", "numpy=="}) {

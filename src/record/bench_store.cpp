@@ -43,6 +43,22 @@ void BindNumber(Statement& s, int index, double value) {
   value > 0 ? s.BindReal(index, value) : s.BindNull(index);
 }
 
+void PutBenchRow(const Store& store, const std::string& insert, int64_t id, int position,
+                 const BenchRow& r) {
+  Statement s(store.db(), insert +
+                              " INTO bench_row VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,"
+                              "?14,?15,?16,?17,?18)");
+  s.Bind(1, id).Bind(2, position).Bind(3, r.program).Bind(4, r.kind).Bind(5, ValidUtf8(r.model));
+  s.Bind(6, r.batch).Bind(7, r.precision).Bind(8, r.device).Bind(9, r.mode).Bind(10, r.status);
+  s.Bind(11, ValidUtf8(r.reason));
+  BindNumber(s, 12, r.images_per_second);
+  BindNumber(s, 13, r.milliseconds);
+  r.images_per_second > 0 ? s.BindReal(14, r.spread) : s.BindNull(14);
+  r.bytes > 0 ? s.Bind(15, r.bytes) : s.BindNull(15);
+  BindNumber(s, 16, r.watts);
+  s.Bind(17, r.throttled).Bind(18, r.result_json).Run();
+}
+
 }  // namespace
 
 BenchRecord BeginBench(const Store& store, BenchRecord record) {
@@ -81,18 +97,11 @@ void SetBenchDevice(const Store& store, int64_t id, const std::string& device,
 }
 
 void AddBenchRow(const Store& store, int64_t id, int position, const BenchRow& r) {
-  Statement s(store.db(),
-              "INSERT INTO bench_row VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,"
-              "?17,?18)");
-  s.Bind(1, id).Bind(2, position).Bind(3, r.program).Bind(4, r.kind).Bind(5, ValidUtf8(r.model));
-  s.Bind(6, r.batch).Bind(7, r.precision).Bind(8, r.device).Bind(9, r.mode).Bind(10, r.status);
-  s.Bind(11, ValidUtf8(r.reason));
-  BindNumber(s, 12, r.images_per_second);
-  BindNumber(s, 13, r.milliseconds);
-  r.images_per_second > 0 ? s.BindReal(14, r.spread) : s.BindNull(14);
-  r.bytes > 0 ? s.Bind(15, r.bytes) : s.BindNull(15);
-  BindNumber(s, 16, r.watts);
-  s.Bind(17, r.throttled).Bind(18, r.result_json).Run();
+  PutBenchRow(store, "INSERT", id, position, r);
+}
+
+void ReplaceBenchRow(const Store& store, int64_t id, int position, const BenchRow& r) {
+  PutBenchRow(store, "INSERT OR REPLACE", id, position, r);
 }
 
 std::vector<BenchRecord> ListBenches(const Store& store) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
+#include "exp/base/json_text.h"
 #include "exp/record/machine.h"
 #include "exp/record/verdict.h"
 #include "exp/snapshot/dataset.h"
@@ -59,14 +60,6 @@ void DiffConfig(const std::vector<Run>& runs, std::vector<Difference>& out) {
   if (!AllEqual(seeds) && !rows.count("seed")) out.push_back({"config", "seed", seeds, {}, 16});
 }
 
-std::string At(const json& value, const char* pointer) {
-  json::json_pointer p(pointer);
-  if (!value.is_object() || !value.contains(p)) return "";
-  const json& found = value.at(p);
-  if (found.is_string()) return found.get<std::string>();
-  return found.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 // Files by name, for two runs.
 void DiffFiles(const Store& store, const Run& a, const Run& b, std::vector<Difference>& out) {
   snapshot::CodeComparison c = CompareFiles(store, a, b, false);
@@ -102,7 +95,7 @@ void DiffCode(const Store& store, const std::vector<Run>& runs, std::vector<Diff
   for (const Run& r : runs) codes.push_back(json::parse(r.code_json, nullptr, false));
   for (const Field& f : kFields) {
     Difference d{"code", f.name, {}, {}, f.weight};
-    for (const json& code : codes) d.values.push_back(At(code, f.pointer));
+    for (const json& code : codes) d.values.push_back(TextAt(code, f.pointer));
     if (!AllEqual(d.values)) out.push_back(std::move(d));
   }
   if (out.size() > before && runs.size() == 2) DiffFiles(store, runs[0], runs[1], out);

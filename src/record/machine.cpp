@@ -10,6 +10,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
+#include "exp/base/json_text.h"
 #include "src/record/begin.h"
 #include "src/record/sqlite.h"
 
@@ -17,14 +18,6 @@ namespace xp::record {
 namespace {
 
 using nlohmann::json;
-
-std::string At(const json& value, const char* pointer) {
-  json::json_pointer p(pointer);
-  if (!value.is_object() || !value.contains(p)) return "";
-  const json& found = value.at(p);
-  return found.is_string() ? found.get<std::string>()
-                           : found.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 constexpr const char* kColumns =
     "d.id,d.created_ns,d.machine,d.host,d.level,d.deep,d.seconds,coalesce(e.json,''),d.report "
@@ -44,7 +37,7 @@ std::map<std::string, std::pair<std::string, std::string>> Findings(const Doctor
   if (!parsed.is_object() || !parsed.contains("findings")) return out;
   for (const json& f : parsed["findings"]) {
     if (!f.is_object()) continue;
-    out[At(f, "/id")] = {At(f, "/level"), At(f, "/found")};
+    out[TextAt(f, "/id")] = {TextAt(f, "/level"), TextAt(f, "/found")};
   }
   return out;
 }
@@ -76,13 +69,13 @@ std::string MachineIdentity(const std::string& environment_json) {
   json e = json::parse(environment_json, nullptr, false);
   std::vector<std::string> uuids;
   if (e.is_object() && e.contains("/gpu/devices"_json_pointer)) {
-    for (const json& gpu : e.at("/gpu/devices"_json_pointer)) uuids.push_back(At(gpu, "/uuid"));
+    for (const json& gpu : e.at("/gpu/devices"_json_pointer)) uuids.push_back(TextAt(gpu, "/uuid"));
   }
   std::sort(uuids.begin(), uuids.end());
   std::string text;
   for (const std::string& uuid : uuids) text += uuid + "\n";
   if (text.find_first_not_of('\n') == std::string::npos) {
-    std::string host = At(e, "/os/host"), cpu = At(e, "/cpu/model");
+    std::string host = TextAt(e, "/os/host"), cpu = TextAt(e, "/cpu/model");
     if (host.empty() && cpu.empty()) return "";
     text = host + "\n" + cpu;
   }
@@ -100,7 +93,7 @@ int64_t SaveDoctorReport(const Store& store, const DoctorReport& report) {
               "INSERT INTO doctor(created_ns,machine,host,level,deep,seconds,environment_document,"
               "report) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)");
   s.Bind(1, WallClockNs()).Bind(2, MachineIdentity(report.environment_json));
-  s.Bind(3, At(e, "/os/host")).Bind(4, report.level).Bind(5, report.deep ? 1 : 0);
+  s.Bind(3, TextAt(e, "/os/host")).Bind(4, report.level).Bind(5, report.deep ? 1 : 0);
   s.BindReal(6, report.seconds);
   s.BindOptional(7, PutDocument(db, "environment", report.environment_json));
   s.Bind(8, report.report_json).Run();
@@ -210,7 +203,7 @@ std::string OtherState(const DoctorReport& report, const Run& run) {
   for (const Part& part :
        {Part{"/gpu/driver", "driver"}, Part{"/gpu/cuda_driver", "CUDA"},
         Part{"/gpu/cudnn", "cuDNN"}, Part{"/os/glibc", "glibc"}, Part{"/os/kernel", "kernel"}}) {
-    const std::string a = At(then, part.pointer), b = At(now, part.pointer);
+    const std::string a = TextAt(then, part.pointer), b = TextAt(now, part.pointer);
     if (a.empty() || b.empty() || a == b) continue;
     text += fmt::format("{}{} {} (the run: {})", text.empty() ? "" : ", ", part.name, a, b);
   }

@@ -165,6 +165,9 @@ TEST_CASE("a matrix file is the product of its lists") {
   CHECK(m.largest[2].captured);
   CHECK(m.largest[2].precision == "bf16");
   CHECK(m.loader_part.workers == std::vector<int>{1, 2});
+  REQUIRE(m.loader.size() == 2 * m.loader_part.batches.size());
+  CHECK(m.loader[1].workers == 2);
+  CHECK(m.loader[1].kind == "loader");
   CHECK(m.end_to_end_part.models == std::vector<std::string>{"resnet18"});
   CHECK(m.end_to_end_part.epochs == 4);
   CHECK(ReadMatrix(Yaml("{}"), Case{}).cases.size() == 1);

@@ -58,13 +58,43 @@ has "$("$exp" query 'SELECT count(*) AS n FROM bench_row')" "8"
 
 # What was measured before an interruption stays, and says on what.
 for signal in INT KILL; do
-  "$exp" bench tiny.yaml "${small[@]}" --set "batches=[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]" --label $signal >out 2>err & pid=$!
+  "$exp" bench tiny.yaml "${small[@]}" --set "batches=[1,2,3,4,5,6,7,8]" --label $signal >out 2>err & pid=$!
   until [ "$(wc -l <out)" -ge 3 ]; do sleep 0.05; done
   kill -$signal $pid; got=0; wait $pid || got=$?
   [ $got = $([ $signal = INT ] && echo 130 || echo 137) ] || fail "exit $got"
-  has "$("$exp" query "SELECT count(*)>=2 AND count(*)<20 AS n, b.device FROM bench_row r JOIN bench b ON b.id=r.bench WHERE b.label='$signal'")" "1  cpu"
+  has "$("$exp" query "SELECT count(*)>=2 AND count(*)<19 AS n, b.device FROM bench_row r JOIN bench b ON b.id=r.bench WHERE b.label='$signal'")" "1  cpu"
   has "$("$exp" bench --show $signal)" "resnet18"
+  [ $signal = KILL ] || has "$(cat out)" "\`exp bench --continue"
 done
+
+# It is continued: what is missing is measured, what is there stays; what failed is measured again, in its place.
+"$exp" bench --show INT --json >before.json
+expect 0 "continues" "$exp" bench --continue INT --csv whole.csv
+[ "$(wc -l <whole.csv)" = 20 ] || fail "rows of the CSV: $(cat whole.csv)"
+"$exp" bench --show INT --json >after.json
+fits bench after.json
+python3 -c '
+import json
+before, after = (json.load(open(f + ".json")) for f in ("before", "after"))
+n = len(before["rows"])
+assert 2 <= n < 19 and after["rows"][:n] == before["rows"], before
+assert len({json.dumps([r[k] for k in ("kind", "batch", "fusion", "workers") if k in r]) for r in after["rows"]}) == len(after["rows"]) == 19
+assert {k: v for k, v in after.items() if k not in ("rows", "speeds")} == {k: v for k, v in before.items() if k not in ("rows", "speeds")}'
+expect 0 "19 rows are there" "$exp" bench --continue INT --csv again.csv
+cmp whole.csv again.csv || fail "a call with nothing missing changed"
+expect 1 "is not there at all" "$exp" bench --continue INT --against torch --python "$PWD/is not there at all" --csv first.csv
+expect 1 "is not there at all" "$exp" bench --continue INT --against torch --python "$PWD/is not there at all" --csv second.csv
+cmp first.csv second.csv && [ "$(wc -l <first.csv)" = 28 ] || fail "rows of the peer: $(cat second.csv)"
+refused 2 "own matrix" "$exp" bench tiny.yaml --continue INT
+refused 2 "own matrix" "$exp" bench --continue INT --batch 4
+refused 2 "names no call" "$exp" bench --continue nothing
+python3 -c '
+import json, sqlite3
+build = json.load(open("after.json"))["environment"]["program"]["build_id"]
+db = sqlite3.connect(".exp/exp.db")
+assert db.execute("UPDATE document SET json=replace(json, ?, ?)", (build, "another")).rowcount > 0
+db.commit()'
+refused 2 "s build: another there" "$exp" bench --continue INT
 
 # A measurement that takes an hour is interrupted within a step.
 "$exp" bench tiny.yaml "${small[@]}" --batch 2 --repeats 100 --seconds 36 --label hour >out 2>err & pid=$!

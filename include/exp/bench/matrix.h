@@ -25,7 +25,7 @@ struct Matrix {
   std::vector<Case> cases;    // kind "step", in the order to be measured
   std::vector<Case> largest;  // likewise, those whose largest batch is searched
   int largest_batch_limit = 4096;
-  bool loader = false, end_to_end = false;
+  std::vector<Case> loader, end_to_end;  // of these kinds; empty where they aren't asked for
   LoaderPart loader_part;
   EndToEndPart end_to_end_part;
   std::vector<std::string> torch_modes{"eager"};
@@ -35,5 +35,8 @@ struct Matrix {
 // say. Throws UsageError with file:line:column for what it can't be, unknown keys and unknown
 // models included.
 Matrix ReadMatrix(const config::Node& root, const Case& base);
+// The peer's cases: each once a mode, since exp's captured and fused steps have no counterpart
+// there.
+std::vector<Case> TorchCases(const Matrix& matrix);
 
 }  // namespace xp::bench

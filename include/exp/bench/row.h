@@ -47,6 +47,8 @@ struct Row {
   Status status = Status::kOk;
   std::string reason;  // of all but ok, and of another precision than was asked for
   std::string device;  // "NVIDIA H200, driver 580.159.03, cuDNN 9.19.0"
+  // Where it isn't that of the call (it was continued on another one of the kind): its identity.
+  std::string machine;
 
   double images_per_second = 0;  // of the median repeat
   double milliseconds = 0;  // a step, of the median repeat; of time lim of the one that showed it

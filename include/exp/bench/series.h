@@ -29,6 +29,8 @@ class StepSeries {
   // doesn't fit after all, that of LargestBatch at least 3 %, then 6 %, 9 % ... below, until one
   // does. Within the same bound: a batch that is known to take longer is a row that says so.
   Row MeasureLargest(Case c, int limit);
+  // What an earlier attempt measured tells of other cases as well.
+  void Know(const Row& row) { rows_.push_back(row); }
 
  private:
   std::optional<Row> SameComputation(const Case& c, const ComputedPrecision& computed) const;

@@ -1,6 +1,9 @@
 // What a device can do at best, measured: copying and multiplying. Throughput is put against it.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "exp/graph/backend.h"
 
 namespace xp::bench {
@@ -12,6 +15,13 @@ struct DeviceSpeeds {
 
 // Takes about a second and, on a GPU, 2.5 GiB. What doesn't fit or doesn't run is 0.
 DeviceSpeeds MeasureSpeeds(graph::Backend& backend, graph::DType compute);
+
+// By the device as it was asked for and what it computed in: "auto bf16".
+using SpeedsByDevice = std::map<std::string, DeviceSpeeds>;
+std::string SpeedsJson(const SpeedsByDevice& speeds);
+SpeedsByDevice SpeedsFromJson(const std::string& text);  // what can't be read is left out
+// "copies 3.334 TB/s, multiplies 754.58 TFLOP/s"
+std::string SpeedsText(const DeviceSpeeds& speeds);
 
 // One large product that can be launched again and again, to keep a device busy.
 class MatrixLoad {

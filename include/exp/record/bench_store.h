@@ -30,7 +30,9 @@ struct BenchRow {
 BenchRecord BeginBench(const Store& store, BenchRecord record);
 void SetBenchDevice(const Store& store, int64_t id, const std::string& device,
                     const std::string& speeds_json);
+// Throws where another process has put a row there.
 void AddBenchRow(const Store& store, int64_t id, int position, const BenchRow& row);
+void ReplaceBenchRow(const Store& store, int64_t id, int position, const BenchRow& row);
 
 // All calls, the newest first.
 std::vector<BenchRecord> ListBenches(const Store& store);

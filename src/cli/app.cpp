@@ -25,7 +25,7 @@ int Parse(int argc, char** argv, void (*add)(Command app, Context& context)) {
   context.argv.assign(argv, argv + argc);
   add(Command(&app), context);
   try {
-    app.parse(argc, argv);
+    app.parse(ForParser(argc, argv));
   } catch (const CLI::CallForHelp& e) {
     return app.exit(e);
   } catch (const CLI::CallForAllHelp& e) {

@@ -3,9 +3,40 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace xp::cli {
+namespace {
+
+constexpr const char* kGivenText = "given text";
+
+// `--resume "$RUN"` without such a variable isn't the same as no --resume, and an empty text would
+// be the beginning of every run's id.
+CLI::Validator GivenText() {
+  return {[](std::string& text) {
+            return text.empty() ? std::string(
+                                      "an empty text is no value; leave it out, or look "
+                                      "whether a variable is unset")
+                                : std::string();
+          },
+          "", kGivenText};
+}
+
+// CLI11 takes `[a,b]` for a list of two, where a folder may be called so, or an argument of another
+// program be one of Python's lists. A word that begins so gets a character at its end until it is
+// an option's or a positional's.
+constexpr char kWholeWord = '\x1f';
+
+CLI::Validator TakenWhole() {
+  return {[](std::string& text) {
+            if (text.starts_with('[') && text.ends_with(kWholeWord)) text.pop_back();
+            return std::string();
+          },
+          "", "taken whole"};
+}
+
+}  // namespace
 
 Argument& Argument::Required() {
   option_->required();
@@ -55,6 +86,10 @@ Argument& Argument::Hidden() {
   option_->group("");
   return *this;
 }
+Argument& Argument::MayBeEmpty() {
+  option_->get_validator(kGivenText)->active(false);
+  return *this;
+}
 bool Argument::given() const { return option_->count() > 0; }
 
 Command Command::AddCommand(const char* name, const char* description) {
@@ -63,7 +98,13 @@ Command Command::AddCommand(const char* name, const char* description) {
 
 template <typename Value>
 Argument Command::AddOption(const char* name, Value& value, const char* description) {
-  return Argument(app_->add_option(name, value, description));
+  CLI::Option* option = app_->add_option(name, value, description);
+  constexpr bool kText = std::is_same_v<Value, std::string> ||
+                         std::is_same_v<Value, std::optional<std::string>> ||
+                         std::is_same_v<Value, std::vector<std::string>>;
+  option->transform(TakenWhole());
+  if (kText) option->check(GivenText());
+  return Argument(option);
 }
 template Argument Command::AddOption(const char*, std::string&, const char*);
 template Argument Command::AddOption(const char*, int&, const char*);
@@ -80,6 +121,15 @@ template Argument Command::AddOption(const char*, std::vector<int>&, const char*
 Argument Command::AddFlag(const char* name, bool& value, const char* description) {
   return Argument(app_->add_flag(name, value, description));
 }
+std::vector<std::string> ForParser(int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = argc - 1; i > 0; --i) {
+    words.emplace_back(argv[i]);
+    if (words.back().starts_with('[')) words.back() += kWholeWord;
+  }
+  return words;
+}
+
 void Command::RequireCommand() { app_->require_subcommand(1); }
 void Command::Footer(const char* text) { app_->footer(text); }
 void Command::Callback(std::function<void()> run) { app_->callback(std::move(run)); }

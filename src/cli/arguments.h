@@ -30,6 +30,7 @@ class Argument {
   Argument& Words(int least, int most);   // 0 to 1: also without a value
   Argument& SplitAt(char separator);      // a,b,c is three values
   Argument& Placeholder(const char* in);  // what the help calls the value
+  Argument& MayBeEmpty();                 // of a text, which is refused otherwise
   Argument& Hidden();                     // not in the help
   bool given() const;
 
@@ -56,5 +57,8 @@ class Command {
  private:
   CLI::App* app_;
 };
+
+// What the parser is given for a program's arguments: the last one first.
+std::vector<std::string> ForParser(int argc, char** argv);
 
 }  // namespace xp::cli

@@ -204,7 +204,7 @@ void AddDoctorCommand(Command app, Context& context) {
       .OneOf({"auto", "always", "never"});
   c.AddFlag("--json", options->as_json, "for programs; docs/doctor.md lists the keys");
   // Device and folder of plans, of the test of two processes.
-  c.AddOption("--child", options->child).Words(2).Hidden();
+  c.AddOption("--child", options->child).Words(2).MayBeEmpty().Hidden();
   c.Footer(
       "Exit code: 0 nothing wrong, 4 warnings, 1 errors.\n"
       "Example: exp doctor --data data/coco/train2017\n"

@@ -44,17 +44,15 @@ void RefuseOverwriting(const std::vector<fs::path>& written, const std::vector<f
   }
 }
 
-void CheckOutFile(const std::string& file, const std::string& flag) {
+void CheckOutFile(const std::string& file) {
   std::error_code error;
   fs::path folder = fs::path(file).parent_path();
   std::string problem;
-  if (file.empty()) problem = "no file is named";
   if (fs::is_directory(file, error)) problem = "is a folder";
   if (!folder.empty() && !fs::is_directory(folder, error)) problem = "its folder doesn't exist";
   if (problem.empty()) return;
-  throw UsageError({.what = problem,
-                    .where = file.empty() ? flag : file,
-                    .expected = "the path of a file in a folder that is there"});
+  throw UsageError(
+      {.what = problem, .where = file, .expected = "the path of a file in a folder that is there"});
 }
 
 }  // namespace xp::cli

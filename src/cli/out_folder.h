@@ -15,7 +15,7 @@ std::filesystem::path MakeOutFolder(const std::string& folder, const std::string
 void RefuseOverwriting(const std::vector<std::filesystem::path>& written,
                        const std::vector<std::filesystem::path>& read, const std::string& flag);
 
-// Throws UsageError where a file can't be written there: no name, a folder, or in no folder.
-void CheckOutFile(const std::string& file, const std::string& flag);
+// Throws UsageError where a file can't be written there: a folder, or in no folder.
+void CheckOutFile(const std::string& file);
 
 }  // namespace xp::cli

@@ -77,11 +77,6 @@ std::vector<fs::path> Files(const std::vector<std::string>& arguments) {
     std::error_code error;
     const bool pattern =
         argument.find_first_of("*?[") != argument.npos && !fs::exists(argument, error);
-    if (argument.empty()) {
-      throw UsageError({.what = "an image's name is empty",
-                        .where = "images",
-                        .expected = "image files, or folders with some"});
-    }
     std::vector<std::string> found = pattern ? Expand(argument) : std::vector{argument};
     names.insert(names.end(), found.begin(), found.end());
   }

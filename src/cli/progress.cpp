@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "exp/base/printable.h"
+#include "exp/base/utf8.h"
 
 namespace xp::cli {
 
@@ -117,7 +118,13 @@ void Progress::OnCheckpoint(const train::CheckpointEvent& e) {
 }
 
 void Progress::OnWarning(const train::WarningEvent& e) {
-  Line(fmt::format("warning [{}]: {}", e.code, Printable(e.message, true)));
+  // A thousand names on one line would hide the rest.
+  constexpr size_t kMost = 600;
+  const bool cut = e.message.size() > kMost && e.message.find('\n') == std::string::npos;
+  const std::string shown =
+      cut ? ValidUtf8(e.message.substr(0, kMost)) + "... (`exp show --json` has all of it)"
+          : e.message;
+  Line(fmt::format("warning [{}]: {}", e.code, Printable(shown, true)));
 }
 
 void Progress::OnEnd(const train::EndEvent& e) {

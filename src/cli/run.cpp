@@ -123,9 +123,11 @@ void AddRunCommand(Command app, Context& context) {
   auto options = std::make_shared<Options>();
   Command command = app.AddCommand("run", "train by a config and record everything");
   command.AddOption("config", options->config, "the config: .yaml, .json, .toml or .py").Required();
-  command.AddOption("command", options->command,
-                    "behind --: another program that trains; {config}, "
-                    "{work_dir}, {seed}, {run} and {resume} are replaced");
+  command
+      .AddOption("command", options->command,
+                 "behind --: another program that trains; {config}, "
+                 "{work_dir}, {seed}, {run} and {resume} are replaced")
+      .MayBeEmpty();
   command.AddOption("--set", options->set, "KEY=VALUE changes, +KEY=VALUE adds, ~KEY deletes")
       .OneEachTime()
       .Placeholder("K=V");

@@ -155,6 +155,8 @@ void PrintRest(const record::Run& r) {
       Field("lost", fmt::format("{} points that could not be written", a.lost_points));
   }
   size_t first = r.warnings.size() > 10 ? r.warnings.size() - 10 : 0;
+  if (first > 0)
+    Field("warnings", fmt::format("{}, the last 10 are shown; --json has all", r.warnings.size()));
   for (size_t i = first; i < r.warnings.size(); ++i) {
     Field("warning", Cut(fmt::format("[{}] {}", r.warnings[i].code, r.warnings[i].message), 400));
   }

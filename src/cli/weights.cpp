@@ -223,7 +223,7 @@ void CheckEnding(const std::string& file) {
 }
 
 void Convert(const ConvertOptions& options) {
-  CheckOutFile(options.out, "out");
+  CheckOutFile(options.out);
   CheckEnding(options.out);
   std::unique_ptr<TensorFile> file = OpenRenamed(options);
   std::vector<std::vector<std::byte>> data;

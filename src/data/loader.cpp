@@ -1,5 +1,7 @@
 #include "exp/data/loader.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -63,6 +65,8 @@ class Loader::Impl : public EpochFeed {
   }
 
   void Select();
+  // Names the images that an option left out.
+  void TellLeftOut(const std::vector<int>& images, const char* what);
   // The size of an image that the annotation file gives none for; false where the policy leaves it
   // out.
   bool ReadSize(const CocoImage& image, Size* size);
@@ -83,18 +87,27 @@ void Loader::Impl::Select() {
   const CocoDataset& d = *dataset_;
   sizes_.resize(d.images.size());
   Sample sample;
+  std::vector<int> small, empty;
   for (int i = 0; i < static_cast<int>(d.images.size()); ++i) {
     const CocoImage& image = d.images[static_cast<size_t>(i)];
     Size& size = sizes_[static_cast<size_t>(i)];
     size = {image.width, image.height};
     if (size.width == 0 && !ReadSize(image, &size)) continue;
-    if (std::min(size.width, size.height) < options_.min_image_side) continue;
+    if (std::min(size.width, size.height) < options_.min_image_side) {
+      small.push_back(i);
+      continue;
+    }
     CollectBoxes(d, i, size, options_.min_box_side, &sample);
-    if (options_.filter_empty_gt && sample.boxes.empty()) continue;
+    if (options_.filter_empty_gt && sample.boxes.empty()) {
+      empty.push_back(i);
+      continue;
+    }
     max_boxes_ = std::max(max_boxes_, static_cast<int>(sample.boxes.size()));
     max_ignore_ = std::max(max_ignore_, static_cast<int>(sample.ignore.size()));
     images_.push_back(i);
   }
+  TellLeftOut(small, "smaller than min_size");
+  TellLeftOut(empty, "without a box to train on, as filter_empty_gt asks");
   max_boxes_ *= options_.augment.images_per_sample();
   max_ignore_ *= options_.augment.images_per_sample();
   if (images_.empty()) {
@@ -106,6 +119,15 @@ void Loader::Impl::Select() {
          .next =
              options_.filter_empty_gt ? "check `classes`, or set `filter_empty_gt: false`" : ""});
   }
+}
+
+void Loader::Impl::TellLeftOut(const std::vector<int>& images, const char* what) {
+  if (images.empty() || options_.image_policy == Policy::kIgnore) return;
+  std::string names;
+  for (int i : images)
+    names += (names.empty() ? "" : ", ") + dataset_->images[static_cast<size_t>(i)].file_name;
+  Tell(fmt::format("{}: {} of {} images are left out, {}: {}", dataset_->path, images.size(),
+                   dataset_->images.size(), what, names));
 }
 
 void Loader::Impl::Prepare(const PlannedBatch& planned, int slot) {

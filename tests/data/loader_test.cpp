@@ -473,3 +473,36 @@ TEST_CASE("augmented batches stay in their shapes and don't depend on workers") 
     }
   }
 }
+
+TEST_CASE("images that an option leaves out of training are told, each by name") {
+  Drawn drawn;
+  auto set = std::make_shared<CocoDataset>(*drawn.set);
+  // Of the second image no box is left, the third is small.
+  set->annotations.erase(set->annotations.begin() + set->first[1],
+                         set->annotations.begin() + set->first[2]);
+  const int gone = set->first[2] - set->first[1];
+  for (size_t i = 2; i < set->first.size(); ++i) set->first[i] -= gone;
+  set->images[2].width = 31;
+
+  LoaderOptions options = drawn.Options();
+  options.filter_empty_gt = true;
+  options.min_image_side = 32;
+  Loader loader(set, options);
+  CHECK(loader.images() == 9);
+  std::vector<std::string> told = loader.TakeWarnings();
+  REQUIRE(told.size() == 2);
+  const std::string of = set->path + ": 1 of 11 images are left out, ";
+  CHECK(told[0] == of + "smaller than min_size: " + set->images[2].file_name);
+  CHECK(told[1] ==
+        of + "without a box to train on, as filter_empty_gt asks: " + set->images[1].file_name);
+  CHECK(loader.TakeWarnings().empty());
+
+  options.image_policy = Policy::kIgnore;
+  CHECK(Loader(set, options).TakeWarnings().empty());
+  options.image_policy = Policy::kDrop;
+  options.filter_empty_gt = false;
+  options.min_image_side = 0;
+  Loader all(set, options);
+  CHECK(all.images() == 11);
+  CHECK(all.TakeWarnings().empty());
+}

@@ -170,7 +170,7 @@ refused 2 "fp8" "$exp" bench --precision fp8
 refused 2 "range" "$exp" bench --threads -1
 refused 2 "range" "$exp" bench --height -1
 refused 2 "range" "$exp" bench --seconds 0
-refused 2 "names no call" "$exp" bench --show ''
+refused 2 "an empty text is no value" "$exp" bench --show ''
 refused 2 "resnet51" "$exp" bench --history --model resnet51
 refused 2 "writes no file" "$exp" bench --history --csv x.csv
 # Before anything is measured.

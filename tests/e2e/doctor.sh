@@ -106,8 +106,8 @@ if command -v cc >/dev/null; then
   has "$(cat out)" "is for AArch64"
 fi
 
-code 1 "$exp" doctor --library ''
-has "$(cat out)" "there is no such file"
+code 2 "$exp" doctor --library ''
+has "$(cat err)" "an empty text is no value"
 libc=$(ldd "$(command -v bash)" | awk '/libc\.so\.6 =>/{print $3}')
 code 0 "$exp" doctor --library "$libc"
 hasnt "$(cat out)" "neither glibc"

@@ -26,6 +26,13 @@ git add -A && git commit -qm one
 echo untracked >notes
 export NOISE=5 HANG=
 
+# Each of its arguments comes as it was given.
+odd=('' '[a,b]' '["x"]' '[' '[]' '%%' "'q'" '"dq"' 'a,b' '--flag=[1,2]' '-h' '{}' ' ' '--')
+"$exp" run a.yaml --name odd --store odd -- printf '[%s]' "${odd[@]}" >out || fail "odd arguments: $(cat out)"
+has "$(cat out)" "$(printf '[%s]' "${odd[@]}")"
+expect 0 '  [old]' "$exp" run a.yaml --name '[old]' --store odd -- true
+rm -r odd out
+
 out=$("$exp" run a.yaml --name first --tag t -- ./train.sh {config} {work_dir}) || fail "run: $out"
 has "$out" "finished"
 [ -f .exp/exp.db ] || fail "no store beside .git"

@@ -18,7 +18,13 @@ refused 2 "would overwrite what it reads" "${predict[@]}" own --out behind
 [ "$(cat own/* | cksum)" = "$before" ] || fail "predict wrote over the images that it was given"
 [ ! -e own/results.json ] || fail "results beside the images"
 echo >file
-for out in file file/below ''; do
+refused 2 "--out: an empty text is no value" "${predict[@]}" "$images/val_000001.jpg" --out ''
+# Nor is an empty text a run, of which it would be the beginning: there is one run here.
+for command in show log rm export reproduce resume eval audit; do
+  refused 2 "an empty text is no value" "$exp" "$command" ''
+done
+expect 0 "one" "$exp" ls
+for out in file file/below; do
   refused 2 "name another one with --out" "${predict[@]}" "$images/val_000001.jpg" --out "$out"
 done
 for out in file file/below; do refused 2 "name another one with --out" "$exp" eval one --device cpu --no-record --out "$out"; done
@@ -30,10 +36,12 @@ refused 2 "--min-score" "${predict[@]}" "$images/val_000001.jpg" --out out --min
 refused 2 "--min-score" "$exp" eval one --device cpu --no-record --min-score inf
 
 # Images by pattern, in folders of the same names, twice, with names of any kind; and no name at all.
-refused 2 "an image's name is empty" "${predict[@]}" '' --out out
+refused 2 "images: an empty text is no value" "${predict[@]}" '' --out out
 expect 0 "val_000002.jpg" "${predict[@]}" 'data/*/images/val_00000[12].jpg' --out pattern
 [ "$(find pattern -name 'val_*.jpg' | wc -l)" = 2 ] || fail "a pattern of two files: $(ls pattern)"
 mkdir -p one two 'sp ace'
+cp -r "$images" '[old,new]'  # no list of two
+expect 0 "val_000001.jpg" "${predict[@]}" '[old,new]' --out bracketed
 cp "$images/val_000001.jpg" one/i.jpg && cp "$images/val_000002.jpg" two/i.jpg
 cp "$images/val_000001.jpg" 'sp ace/bild ü [1]*.jpg'
 expect 0 "i_2.jpg" "${predict[@]}" one two one/i.jpg ./one/../one/i.jpg --out both
@@ -79,7 +87,7 @@ mv kept.jpg "$images/val_000002.jpg"
 
 # Weights: what isn't there, has no place, or no room.
 convert=("$exp" weights convert)
-refused 2 "no file is named" "${convert[@]}" "$checkpoint" ''
+refused 2 "out: an empty text is no value" "${convert[@]}" "$checkpoint" ''
 refused 2 "is a folder" "${convert[@]}" "$checkpoint" there
 refused 2 "its folder doesn't exist" "${convert[@]}" "$checkpoint" nowhere/out.safetensors
 expect 0 "tensors" "${convert[@]}" "$checkpoint" ema.safetensors --ema
@@ -102,4 +110,20 @@ P
 refused 2 "has the value 70000, beyond F16" "${convert[@]}" large.safetensors small.safetensors --dtype fp16
 [ ! -e small.safetensors ] || fail "written all the same"
 expect 0 "1 tensors" "${convert[@]}" large.safetensors small.safetensors --dtype bf16
+# Images that training leaves out: all named in the record, on the terminal only as many as fit.
+python3 - <<'P'
+import json
+data = json.load(open("data/shapes/instances_train.json"))
+next_id = max(i["id"] for i in data["images"])
+for n in range(40):
+    data["images"].append({"id": next_id + 1 + n, "file_name": f"without_a_box_{n:02}.jpg", "width": 96, "height": 96})
+json.dump(data, open("data/shapes/many_empty.json", "w"))
+P
+for n in $(seq -w 0 39); do cp "$images/train_000001.jpg" "$images/without_a_box_$n.jpg"; done
+expect 0 "40 of 52 images are left out, without a box to train on, as filter_empty_gt asks: without_a_box_00.jpg, " \
+  "$exp" run detector.yaml --device cpu --name empties --set data.train.ann_file=data/shapes/many_empty.json --set runner.max_epochs=1 \
+  --set data.train.times=1 --set 'lr_config={policy: fixed}' --work-dir empties
+has "$(cat out)" '... (`exp show --json` has all of it)'
+hasnt "$(cat out)" "without_a_box_39.jpg"
+has "$("$exp" show empties --json)" "without_a_box_39.jpg"
 echo "use: all as expected"

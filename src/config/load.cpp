@@ -40,8 +40,28 @@ std::string NearFiles(const fs::path& path) {
     names.push_back(it->path().filename().string());
     if (names.size() > 5000) break;
   }
-  std::string guess = DidYouMean(Nearest(path.filename().string(), names));
+  const std::string name = path.filename().string();
+  std::erase(names, name);  // a folder's
+  std::string guess = DidYouMean(Nearest(name, names));
   return guess.empty() ? "check the path" : guess;
+}
+
+// As mmengine finds it: `link/../base.py` beside the link. Where nothing is, as the system does
+// (and with it detectron2 and PaddleDetection): beside the folder that the link leads to.
+fs::path Beside(const fs::path& path, const fs::path& name, const Node& base) {
+  const fs::path as_given = path.parent_path() / name, normal = as_given.lexically_normal();
+  std::error_code error;
+  if (fs::exists(normal, error)) return normal;
+  if (fs::exists(as_given, error)) return as_given;
+  const fs::path real = fs::is_symlink(path, error) ? fs::canonical(path, error) : path;
+  if (real != path && fs::exists(real.parent_path() / name, error)) {
+    throw UsageError(
+        {.what = fmt::format("the config {} doesn't exist", normal.string()),
+         .where = base.Where(),
+         .expected = "a base beside the file as it was named, which is a link",
+         .next = fmt::format("name the file itself, beside which it is: {}", real.string())});
+  }
+  return normal;
 }
 
 // What git leaves in a file whose two versions it couldn't join.
@@ -224,7 +244,13 @@ fs::path Loader::BasePath(const Node& base, const fs::path& path, std::string* s
   if (text.rfind("~/", 0) == 0 && std::getenv("HOME") != nullptr)
     name = fs::path(std::getenv("HOME")) / text.substr(2);
   if (name.is_absolute()) return name;
-  return (path.parent_path() / name).lexically_normal();
+  if (text.find("://") != text.npos) {
+    throw UsageError({.what = fmt::format("the base {} is no file", text),
+                      .where = base.Where(),
+                      .expected = "a path, relative to this file",
+                      .next = "download it first"});
+  }
+  return Beside(path, name, base);
 }
 
 // mmengine: the bases may not share top-level keys, unless they agree on them.

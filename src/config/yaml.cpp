@@ -398,6 +398,19 @@ class Parser {
 
 }  // namespace
 
+namespace {
+
+// What a text that isn't UTF-8 most likely is, as iconv calls it.
+const char* LikelyEncoding(std::string_view text) {
+  using namespace std::string_view_literals;
+  if (text.starts_with("\xff\xfe\0\0"sv) || text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32";
+  if (text.starts_with("\xff\xfe"sv) || text.starts_with("\xfe\xff"sv)) return "UTF-16";
+  if (text.size() < 2 || (text[0] == '\0') == (text[1] == '\0')) return "LATIN1";
+  return text[0] == '\0' ? "UTF-16BE" : "UTF-16LE";
+}
+
+}  // namespace
+
 void RequireUtf8(std::string_view text, const std::string& name) {
   int line = 1;
   int column = 1;
@@ -409,7 +422,8 @@ void RequireUtf8(std::string_view text, const std::string& name) {
           {.what = c == '\0' ? "a null byte: this isn't a text file" : "not UTF-8 text",
            .where = name + ":" + std::to_string(line) + ":" + std::to_string(column),
            .expected = "UTF-8",
-           .next = "convert the file, for instance: iconv -f latin1 -t utf-8"});
+           .next = std::string("convert the file, for instance: iconv -f ") + LikelyEncoding(text) +
+                   " -t UTF-8"});
     }
     if (c == '\n') {
       ++line;

@@ -110,3 +110,46 @@ TEST_CASE("references") {
   CHECK_THAT(Error(folder.Write("a.yaml", nested + std::string(1000, '}') + "\n")),
              ContainsSubstring("nested more than 20 levels"));
 }
+
+TEST_CASE("text in another encoding is told with the command that converts it") {
+  using namespace std::string_literals;
+  const std::string little = "a\0:\0 \0001\0"s, big = "\0a\0:\0 \0001"s;
+  test::Folder folder;
+  for (const auto& [text, from] :
+       {std::pair{"\xff\xfe" + little, "UTF-16 "}, std::pair{"\xfe\xff" + big, "UTF-16 "},
+        std::pair{little, "UTF-16LE "}, std::pair{big, "UTF-16BE "},
+        std::pair{"\xff\xfe\0\0a\0\0\0"s, "UTF-32 "}, std::pair{"\0\0\xfe\xff\0\0\0a"s, "UTF-32 "},
+        std::pair{"a: caf\xe9"s, "LATIN1 "}}) {
+    for (const char* file : {"a.yaml", "a.json", "a.toml", "a.py"}) {
+      CAPTURE(file, from);
+      CHECK_THAT(Error(folder.Write(file, text)), ContainsSubstring("iconv -f "s + from));
+    }
+  }
+}
+
+TEST_CASE("bases through links") {
+  namespace fs = std::filesystem;
+  test::Folder folder;
+  folder.Write("real/base.yaml", "a: 1\n");
+  folder.Write("real/deep/child.yaml", "_base_: ../base.yaml\nb: 2\n");
+  // A link to the folder: beside the link there is no base.yaml, beside the folder is one.
+  fs::create_directory_symlink(folder / "real/deep", folder / "deep");
+  CHECK(CanonicalJson(Load((folder / "deep/child.yaml")).root) == R"({"a":1,"b":2})");
+  // A base beside the link comes first, as in mmengine.
+  folder.Write("base.yaml", "a: 3\n");
+  CHECK(CanonicalJson(Load((folder / "deep/child.yaml")).root) == R"({"a":3,"b":2})");
+  // A link to the file.
+  fs::create_directory(folder / "links");
+  fs::create_symlink("../real/deep/child.yaml", folder / "links/one.yaml");
+  fs::remove(folder / "base.yaml");
+  const std::string error = Error(folder / "links/one.yaml");
+  CHECK_THAT(error, ContainsSubstring("links/one.yaml:1:9"));
+  CHECK_THAT(error, ContainsSubstring("which is a link"));
+  CHECK_THAT(error, ContainsSubstring("real/deep/child.yaml"));
+  // What is no file at all.
+  CHECK_THAT(Error(folder.Write("url.yaml", "_base_: https://example.com/a.yaml\n")),
+             ContainsSubstring("download it first"));
+  CHECK_THAT(Error(folder.Write("dir.yaml", "_base_: real\n")), ContainsSubstring("isn't a file"));
+  CHECK_THAT(Error(folder.Write("dir.yaml", "_base_: real\n")),
+             !ContainsSubstring("did you mean `real`"));
+}

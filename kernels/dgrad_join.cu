@@ -61,14 +61,19 @@ __device__ inline void LoadChunk(const DgradJoinArgs& p, int64_t first_row, int 
 // What else flows into a tile; its part of the mask at least into the L2 cache.
 __device__ inline void LoadTile(const DgradJoinArgs& p, int64_t first_row, int first_column,
                                 unsigned shared) {
-  const auto* more = static_cast<const T*>(p.more[0]);
+  const bool even = p.more[0] == nullptr;
+  const auto* more = static_cast<const T*>(even ? p.even.values : p.more[0]);
   const int row = static_cast<int>(threadIdx.x) / 16, chunk = static_cast<int>(threadIdx.x) % 16;
-  const T* from = more + (first_row + row) * p.columns + first_column + chunk * 8;
 #pragma unroll
   for (int r = 0; r < kRows; r += kThreads / 16) {
-    const bool inside = first_row + row + r < p.rows;
+    int64_t from = first_row + row + r;
+    bool inside = from < p.rows;
+    if (even && inside) {
+      from = p.even.Pixel(from);
+      inside = from >= 0;
+    }
     CopyAsync(shared + Swizzle(row + r, chunk),
-              inside ? from + static_cast<int64_t>(r) * p.columns : more, inside);
+              inside ? more + from * p.columns + first_column + chunk * 8 : more, inside);
   }
   const int64_t mask_row = first_row + static_cast<int>(threadIdx.x);
   if (p.mask != nullptr && threadIdx.x < kRows && mask_row < p.rows) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/column_plan.h"
+#include "kernels/even_pixels.h"
 
 namespace xp::kernels {
 
@@ -19,6 +20,7 @@ struct DgradJoinArgs {
   const void* dy;       // bf16 [rows, depth]
   const void* w;        // bf16 [depth, columns]
   const void* more[2];  // bf16 [rows, columns], what else flows in; the second may be null
+  EvenPixels even;      // bf16, where it has values instead of more[0], which is null
   const uint8_t* mask;  // or null
   void* g;              // bf16 [rows, columns]: rounded once, then masked
   float* dbias[2];      // the sum of g over its rows; may be null

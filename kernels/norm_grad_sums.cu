@@ -15,20 +15,23 @@ template <int V, int kSums>
 inline constexpr int kScratch =
     kPartScratch<V, kSums> > kColumnScratch<V, 1> ? kPartScratch<V, kSums> : kColumnScratch<V, 1>;
 
-// Two a multiprocessor where 64 registers a thread do.
-template <int V, int kBranches, bool kThird>
-inline constexpr int kBlocks = V <= 4 ? (kBranches > 1 ? 1 : 2) : (kBranches > 0 || kThird ? 1 : 2);
+// What there is besides dy[0] and perhaps dy[1].
+enum class More { kNone, kThird, kEven };
 
-// kThird: dy[2] is there.
-template <typename T, int V, int kBranches, bool kThird>
-__global__ void __launch_bounds__(kColumnThreads, kBlocks<V, kBranches, kThird>)
+// Two a multiprocessor where 64 registers a thread do.
+template <int V, int kBranches, More kMore>
+inline constexpr int kBlocks = V <= 4 ? (kBranches > 1 ? 1 : 2)
+                                      : (kBranches > 0 || kMore != More::kNone ? 1 : 2);
+
+template <typename T, int V, int kBranches, More kMore>
+__global__ void __launch_bounds__(kColumnThreads, kBlocks<V, kBranches, kMore>)
     JoinedSums(const __grid_constant__ NormGradSumsArgs p, const __grid_constant__ Columns m,
                float* partial, unsigned* counters) {
   constexpr int kRows = kNormGradUnroll<V>, kSums = 1 + kBranches;
   __shared__ float scratch[kScratch<V, kSums>];
   const auto* dy0 = static_cast<const T*>(p.dy[0]);
   const auto* dy1 = static_cast<const T*>(p.dy[1]);
-  const auto* dy2 = static_cast<const T*>(p.dy[2]);
+  const auto* dy2 = static_cast<const T*>(kMore == More::kEven ? p.even.values : p.dy[2]);
   const T* x[kBranches + 1];
 #pragma unroll
   for (int b = 0; b < kBranches; ++b) x[b] = static_cast<const T*>(p.branch[b].x);
@@ -44,10 +47,14 @@ __global__ void __launch_bounds__(kColumnThreads, kBlocks<V, kBranches, kThird>)
       Raw<V, T> dy0, dy1, dy2, x[kBranches + 1];
       unsigned bits;
     };
-    auto load = [&](int64_t at, Row& row) {
+    auto load = [&](int64_t pixel, int64_t at, Row& row) {
       row.dy0 = LoadRaw<V>(dy0 + at);
       if (dy1 != nullptr) row.dy1 = LoadRaw<V>(dy1 + at);
-      if (kThird) row.dy2 = LoadRaw<V>(dy2 + at);
+      if constexpr (kMore == More::kThird) row.dy2 = LoadRaw<V>(dy2 + at);
+      if constexpr (kMore == More::kEven) {
+        const int64_t even = p.even.Pixel(pixel);
+        row.dy2 = even < 0 ? Raw<V, T>{} : LoadRaw<V>(dy2 + even * m.channels + channel);
+      }
 #pragma unroll
       for (int b = 0; b < kBranches; ++b) row.x[b] = LoadRaw<V>(x[b] + at);
       row.bits = MaskBits<V>(p.mask, at);
@@ -60,7 +67,7 @@ __global__ void __launch_bounds__(kColumnThreads, kBlocks<V, kBranches, kThird>)
 #pragma unroll
         for (int c = 0; c < V; ++c) g[c] += v[c];
       }
-      if (kThird) {
+      if constexpr (kMore != More::kNone) {
         Unpack(row.dy2, v);
 #pragma unroll
         for (int c = 0; c < V; ++c) g[c] += v[c];
@@ -84,12 +91,14 @@ __global__ void __launch_bounds__(kColumnThreads, kBlocks<V, kBranches, kThird>)
       Row rows[kRows];
       if (whole) {
 #pragma unroll
-        for (int u = 0; u < kRows; ++u) load(at + u * stride, rows[u]);
+        for (int u = 0; u < kRows; ++u) {
+          load(row + u * static_cast<int>(blockDim.y), at + u * stride, rows[u]);
+        }
 #pragma unroll
         for (int u = 0; u < kRows; ++u) add(rows[u], at + u * stride);
       } else {
         for (; row < m.rows; row += blockDim.y, at += stride) {
-          load(at, rows[0]);
+          load(row, at, rows[0]);
           add(rows[0], at);
         }
       }
@@ -136,8 +145,9 @@ __global__ void __launch_bounds__(kColumnThreads, kBlocks<V, kBranches, kThird>)
 template <typename T, int V, int kBranches>
 void Launch(const NormGradSumsArgs& args, const ColumnPlan& plan, float* partial,
             unsigned* counters, cudaStream_t stream) {
-  auto* kernel = args.dy[2] != nullptr ? &JoinedSums<T, V, kBranches, true>
-                                       : &JoinedSums<T, V, kBranches, false>;
+  auto* kernel = args.even.values != nullptr ? &JoinedSums<T, V, kBranches, More::kEven>
+                 : args.dy[2] != nullptr     ? &JoinedSums<T, V, kBranches, More::kThird>
+                                             : &JoinedSums<T, V, kBranches, More::kNone>;
   kernel<<<ColumnGrid(plan), ColumnBlock(plan), 0, stream>>>(args, AsColumns(plan), partial,
                                                              counters);
 }

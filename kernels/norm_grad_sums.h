@@ -9,6 +9,7 @@
 
 #include "kernels/column_plan.h"
 #include "kernels/element_type.h"
+#include "kernels/even_pixels.h"
 
 namespace xp::kernels {
 
@@ -20,6 +21,7 @@ struct NormGradBranch {
 
 struct NormGradSumsArgs {
   const void* dy[3] = {};         // [rows, channels]; dy[1] and dy[2] may be null
+  EvenPixels even;                // added after them, instead of dy[2]; may have no values
   const uint8_t* mask = nullptr;  // or null
   void* g = nullptr;              // the sum of the dy, rounded, then masked
   float* dbias[2] = {};           // the sum of g, where wanted
@@ -32,7 +34,8 @@ ColumnPlan PlanNormGradSums(int64_t rows, int channels, ElementType type, int mu
 size_t NormGradSumsScratch(const ColumnPlan& plan, int branches);
 inline int NormGradSumsCounters(const ColumnPlan& plan) { return plan.tiles; }
 
-// Moves as many times the elements as there are dy and branches, and once for g.
+// Moves as many times the elements as there are dy and branches, and once for g; a quarter for
+// even.
 void NormGradSums(const NormGradSumsArgs& args, const ColumnPlan& plan, void* scratch,
                   unsigned* counters, ElementType type, cudaStream_t stream);
 

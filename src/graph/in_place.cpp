@@ -7,7 +7,7 @@
 namespace xp::graph {
 namespace {
 
-std::vector<InPlace> PairsOf(const Op& op) {
+std::vector<InPlace> PairsOf(const Graph& g, const Op& op) {
   std::vector<InPlace> pairs;
   switch (op.type) {
     case OpType::kAdd:
@@ -28,9 +28,12 @@ std::vector<InPlace> PairsOf(const Op& op) {
     case OpType::kSqueezeApply:
       pairs = {{0, 1}, {0, 0}};
       break;
-    case OpType::kNormGradSums:  // g over one of what it is the sum of
+    case OpType::kNormGradSums:  // g over one of what it is the sum of, if that has its shape
     case OpType::kSqueezeSums:
-      for (size_t i = 0; i < kSumsMostDys; ++i) pairs.push_back({0, kSumsDy + i});
+      for (size_t i = kSumsDy; i < kSumsDy + kSumsMostDys && Has(op.inputs, i); ++i) {
+        const bool whole = g.tensor(op.inputs[i]).shape == g.tensor(op.inputs[kSumsDy]).shape;
+        if (whole) pairs.push_back({0, i});
+      }
       break;
     default:
       break;
@@ -43,7 +46,7 @@ std::vector<InPlace> PairsOf(const Op& op) {
 std::vector<std::vector<InPlace>> GpuInPlace(const Graph& g) {
   std::vector<std::vector<InPlace>> all;
   all.reserve(g.ops().size());
-  for (const Op& op : g.ops()) all.push_back(PairsOf(op));
+  for (const Op& op : g.ops()) all.push_back(PairsOf(g, op));
   return all;
 }
 

@@ -56,6 +56,12 @@ size_t NormGradOf(const StepEdit& edit, const Op& norm) {
   return kNoOp;
 }
 
+bool LastIsHalf(const Graph& g, const Op& op, size_t first, size_t most) {
+  size_t end = first;
+  while (end < first + most && Has(op.inputs, end)) ++end;
+  return end > first && g.tensor(op.inputs[end - 1]).shape != g.tensor(op.outputs[0]).shape;
+}
+
 Op StatisticsOf(const Op& norm) {
   Op statistics = norm;
   statistics.inputs[5] = kNoTensor;

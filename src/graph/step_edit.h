@@ -67,6 +67,12 @@ inline constexpr size_t kSumsDy = 1, kSumsMostDys = 3;
 inline constexpr size_t kSumsBranch[2] = {4, 8};        // x, scale, mean, invstd
 inline constexpr size_t kSumsBranchResult[2] = {1, 4};  // dbias, dscale, factors
 
+// Where kDgradJoin has what else flows in.
+inline constexpr size_t kJoinMore = 3, kJoinMostMore = 2;
+// Does the last of what flows into the op, inputs [first, first + most), have the even pixels only
+// of the map that the op writes?
+bool LastIsHalf(const Graph& g, const Op& op, size_t first, size_t most);
+
 // step_pass_*.cpp
 void JoinSqueezes(Graph& g);
 void JoinPairs(Graph& g);
@@ -75,6 +81,7 @@ void UseGram(Graph& g, int64_t least_bytes);
 void FoldSums(Graph& g);
 // any_type: shapes and types that the CUDA kernel doesn't do too, for tests.
 void JoinDgrads(Graph& g, bool any_type);
+void HalveDgrads(Graph& g);
 // step_delay.cpp
 void DelayWideOps(Graph& g);
 void MakeImagesAgain(Graph& g);

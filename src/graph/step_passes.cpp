@@ -12,12 +12,13 @@
 namespace xp::graph {
 namespace {
 
-constexpr std::array<std::pair<const char*, bool StepPasses::*>, 6> kPasses = {
+constexpr std::array<std::pair<const char*, bool StepPasses::*>, 7> kPasses = {
     {{"sums", &StepPasses::sums},
      {"pairs", &StepPasses::pairs},
      {"pool", &StepPasses::pool},
      {"squeeze", &StepPasses::squeeze},
      {"dgrad", &StepPasses::dgrad},
+     {"strided", &StepPasses::strided},
      {"gram", &StepPasses::gram}}};
 
 std::vector<std::string> Names(const std::string& text) {
@@ -48,6 +49,7 @@ void RunStepPasses(Graph& g, const StepPasses& passes) {
   if (passes.gram) UseGram(g, passes.gram_bytes);
   if (passes.sums) FoldSums(g);
   if (passes.dgrad) JoinDgrads(g, false);
+  if (passes.strided) HalveDgrads(g);
 }
 
 StepPasses AllowedStepPasses(StepPasses all) {

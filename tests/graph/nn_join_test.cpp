@@ -36,20 +36,40 @@ CaseTensor Sixteenths(const Shape& s, uint64_t seed) {
   return t;
 }
 
+// Of a map the even rows and columns.
+Shape HalfOf(const Shape& s) { return {s[0], (s[1] + 1) / 2, (s[2] + 1) / 2, s[3]}; }
+// The map that they stand for.
+std::vector<double> WholeOf(const std::vector<double>& half, const Shape& s) {
+  std::vector<double> whole(static_cast<size_t>(NumElements(s)));
+  size_t from = 0;
+  for (int64_t row = 0; row < s[0] * s[1]; ++row) {
+    if (row % s[1] % 2 != 0) continue;
+    for (int64_t x = 0; x < s[2]; x += 2) {
+      for (int64_t c = 0; c < s[3]; ++c) {
+        whole[static_cast<size_t>((row * s[2] + x) * s[3] + c)] = half[from++];
+      }
+    }
+  }
+  return whole;
+}
+
 struct SumsCase {
   bool mask, a, b;
   int dys;
+  bool half = false;  // the last of the dys; for maps only
 };
-const SumsCase kSumsCases[] = {{true, true, false, 2}, {false, true, false, 3},
-                               {true, true, true, 1},  {true, true, true, 2},
-                               {false, true, true, 3}, {true, false, false, 2},
-                               {true, false, true, 2}, {false, false, false, 1}};
+const SumsCase kSumsCases[] = {
+    {true, true, false, 2},       {false, true, false, 3},       {true, true, true, 1},
+    {true, true, true, 2},        {false, true, true, 3},        {true, false, false, 2},
+    {true, false, true, 2},       {false, false, false, 1},      {true, true, false, 2, true},
+    {false, true, true, 2, true}, {true, false, false, 3, true}, {false, false, true, 3, true}};
 
 OpCase SumsOf(const Shape& s, const SumsCase& t) {
   OpCase c{OpType::kNormGradSums, NoAttrs{}, {}, {Empty(Kind::kCompute, s)}};
   c.inputs.push_back(t.mask ? Mask(s, 1) : Absent());
   for (int i = 0; i < 3; ++i) {
-    c.inputs.push_back(i < t.dys ? Sixteenths(s, 2 + static_cast<uint64_t>(i)) : Absent());
+    const Shape& shape = t.half && i == t.dys - 1 ? HalfOf(s) : s;
+    c.inputs.push_back(i < t.dys ? Sixteenths(shape, 2 + static_cast<uint64_t>(i)) : Absent());
   }
   const CaseTensor channel = Empty(Kind::kF32, {s.back()});
   for (uint64_t branch = 0; branch < 2; ++branch) {
@@ -90,8 +110,12 @@ TEST_CASE("the sums of joined gradients equal the formulas in double", "[nn]") {
     const OpCase c = SumsOf(s, t);
     const CaseResult got = RunCase(*TestBackends()[0], DType::kF32, c);
     std::vector<double> g(n), dbias(channels);
+    for (int k = 0; k < t.dys; ++k) {
+      std::vector<double> dy = c.inputs[1 + static_cast<size_t>(k)].values;
+      if (t.half && k == t.dys - 1) dy = WholeOf(dy, s);
+      for (size_t i = 0; i < n; ++i) g[i] += dy[i];
+    }
     for (size_t i = 0; i < n; ++i) {
-      for (int k = 0; k < t.dys; ++k) g[i] += c.inputs[1 + static_cast<size_t>(k)].values[i];
       const auto byte = t.mask ? static_cast<unsigned>(c.inputs[0].values[i / 8]) : 255u;
       if (((byte >> (i % 8)) & 1) == 0) g[i] = 0;
       dbias[i % channels] += g[i];
@@ -129,6 +153,7 @@ TEST_CASE("joined batch norm kernels agree with their twins", "[nn]") {
   for (const Shape& s : kShapes) {
     INFO(ShapeText(s));
     for (const SumsCase& t : kSumsCases) {
+      if (t.half && s.size() != 4) continue;
       const OpCase c = SumsOf(s, t);
       RunCase(*TestBackends()[0], DType::kF32, c);
       CompareBackends(c, {0}, 5e-5);
@@ -224,22 +249,31 @@ TEST_CASE("a data gradient joined with others agrees with its twin", "[nn]") {
   struct Join {
     Shape map;  // [N, H, W, depth]
     int64_t columns;
-    bool mask, second;
+    bool mask, second, half = false;  // half: the last
   };
   for (const Join& t :
        {Join{{1, 1, 3, 64}, 128, true, false}, Join{{2, 9, 11, 64}, 256, true, true},
-        Join{{1, 16, 8, 128}, 128, false, false}, Join{{3, 40, 37, 96}, 384, true, false}}) {
+        Join{{1, 16, 8, 128}, 128, false, false}, Join{{3, 40, 37, 96}, 384, true, false},
+        Join{{2, 9, 11, 64}, 256, true, true, true}, Join{{3, 40, 37, 96}, 384, true, false, true},
+        Join{{1, 1, 3, 64}, 128, false, false, true}}) {
     INFO(ShapeText(t.map) << " to " << t.columns);
     Shape wide = t.map;
     wide.back() = t.columns;
     const Shape w{t.map.back(), 1, 1, t.columns};
     const CaseTensor channel = Empty(Kind::kF32, {t.columns});
+    const Shape last = t.half ? HalfOf(wide) : wide;
     const OpCase c{OpType::kDgradJoin,
                    ConvAttrs{},
-                   {t.mask ? Mask(wide, 1) : Absent(), Map(t.map, 2), Map(w, 3), Map(wide, 4),
-                    t.second ? Map(wide, 5) : Absent()},
+                   {t.mask ? Mask(wide, 1) : Absent(), Map(t.map, 2), Map(w, 3),
+                    Map(t.second ? wide : last, 4), t.second ? Map(last, 5) : Absent()},
                    {Empty(Kind::kCompute, wide), channel, t.second ? channel : Absent()}};
-    RunCase(*TestBackends()[0], DType::kF32, c);
+    const CaseResult got = RunCase(*TestBackends()[0], DType::kF32, c);
+    if (t.half) {  // the same as with the map that it stands for
+      OpCase whole = c;
+      CaseTensor& in = whole.inputs[t.second ? 4 : 3];
+      in = Given(Kind::kCompute, wide, WholeOf(in.values, wide));
+      CHECK(RunCase(*TestBackends()[0], DType::kF32, whole) == got);
+    }
     // Sums of rounded values: each is off by up to half a unit, at random.
     CompareBackends(c, {}, 4e-3, {DType::kBF16});
   }

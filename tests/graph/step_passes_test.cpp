@@ -215,6 +215,50 @@ TEST_CASE("data gradients of 1x1 convolutions are joined with what else flows in
   }
 }
 
+TEST_CASE("data gradients of stride 2 are made for the pixels that they reach", "[passes]") {
+  const StepPasses before{.sums = true, .pairs = true};
+  StepPasses with = before;
+  with.strided = true;
+  for (int size : {12, 13}) {
+    const ResidualNetOptions options{.size = size};
+    Graph g = ResidualNet(options, DType::kF32);
+    RunStepPasses(g, with);
+    int halves = 0;
+    for (const Op& op : g.ops()) {
+      if (op.type == OpType::kNormGradSums) halves += LastIsHalf(g, op, kSumsDy, kSumsMostDys);
+      if (op.type != OpType::kConv2dDgrad || g.tensor(op.inputs[1]).shape[1] != 1) continue;
+      CHECK(std::get<ConvAttrs>(op.attrs).stride == std::array{1, 1});
+    }
+    CHECK(halves == 1);  // the shortcut of the third block
+    Graph none = ResidualNet(options, DType::kF32);
+    RunStepPasses(none, {.strided = true});  // nothing that would add it up
+    for (const Op& op : none.ops()) CHECK(op.type != OpType::kNormGradSums);
+    for (Backend* backend : TestBackends()) {
+      INFO(backend->name() << " size " << size);
+      const Trained plain = TrainResidualNet(*backend, DType::kF32, before, 30, options);
+      const Trained half = TrainResidualNet(*backend, DType::kF32, with, 30, options);
+      CHECK(Difference(half.losses, plain.losses) < 1e-4);
+      CHECK(Difference(half.params, plain.params) < 1e-3);
+      CHECK(TrainResidualNet(*backend, DType::kF32, with, 30, options).params == half.params);
+      if (!backend->is_cuda()) continue;
+      StepPasses joined = with;
+      joined.gram = joined.dgrad = true;
+      joined.gram_bytes = 0;
+      const ResidualNetOptions wide{.size = size, .width = 64};
+      Graph join = ResidualNet(wide, DType::kBF16);
+      RunStepPasses(join, joined);
+      CHECK(std::any_of(join.ops().begin(), join.ops().end(), [&](const Op& op) {
+        return op.type == OpType::kDgradJoin && LastIsHalf(join, op, kJoinMore, kJoinMostMore);
+      }));
+      const Trained a = TrainResidualNet(*backend, DType::kBF16, joined, 20, wide);
+      joined.strided = false;
+      const Trained b = TrainResidualNet(*backend, DType::kBF16, joined, 20, wide);
+      CHECK(Difference(b.losses, a.losses) < 0.1);
+      CHECK(Difference(b.states, a.states) < 0.1);
+    }
+  }
+}
+
 TEST_CASE("operations that wait change no bit", "[passes]") {
   for (bool squeeze : {false, true}) {
     Graph g = ResidualNet({.squeeze = squeeze}, DType::kF32), same = g;
@@ -304,10 +348,11 @@ TEST_CASE("a sum made by a batch norm has the same bits on the GPU", "[passes]")
 }
 
 TEST_CASE("EXP_FUSION_OFF takes passes away", "[passes]") {
-  const StepPasses all{.sums = true, .pairs = true, .pool = true, .squeeze = true, .gram = true};
+  const StepPasses all{
+      .sums = true, .pairs = true, .pool = true, .squeeze = true, .gram = true, .strided = true};
   unsetenv("EXP_FUSION_OFF");
-  CHECK(StepPassesText(AllowedStepPasses(all)) == "sums,pairs,pool,squeeze,gram");
-  setenv("EXP_FUSION_OFF", "gram,sums,pool,squeeze", 1);
+  CHECK(StepPassesText(AllowedStepPasses(all)) == "sums,pairs,pool,squeeze,strided,gram");
+  setenv("EXP_FUSION_OFF", "gram,sums,pool,squeeze,strided", 1);
   CHECK(StepPassesText(AllowedStepPasses(all)) == "pairs");
   setenv("EXP_FUSION_OFF", "all", 1);
   CHECK(StepPassesText(AllowedStepPasses(all)) == "none");

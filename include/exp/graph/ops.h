@@ -54,13 +54,14 @@ enum class OpType : uint8_t {
                 // NormAttrs
 
   // The parts of batch norms that step_passes.h puts together anew. invstd is 1 / sqrt(var + eps).
-  kNormJoin,       // xa T, scale, bias, mean, invstd (f32 [C]), [xb T, scale, bias, mean, invstd],
-                   //   [residual T] -> y T, [mask]. NormAttrs
-                   //   y = relu?(gate * norm(xa) + norm(xb) + residual), rounded once
-  kNormGradSums,   // [mask], dy0, [dy1], [dy2], [xa T, scale, mean, invstd], [xb T, scale, mean,
-                   //   invstd] -> g T, [dbias a], [dscale a], [factors a], [dbias b], [dscale b],
-                   //   [factors b] (f32 [C]; factors f32 [3,C]). g = dy0 + dy1 + dy2, rounded to
-                   //   T, then 0 where the mask's bit is; dbias is g's sum, without x too
+  kNormJoin,      // xa T, scale, bias, mean, invstd (f32 [C]), [xb T, scale, bias, mean, invstd],
+                  //   [residual T] -> y T, [mask]. NormAttrs
+                  //   y = relu?(gate * norm(xa) + norm(xb) + residual), rounded once
+  kNormGradSums,  // [mask], dy0, [dy1], [dy2], [xa T, scale, mean, invstd], [xb T, scale, mean,
+                  //   invstd] -> g T, [dbias a], [dscale a], [factors a], [dbias b], [dscale b],
+                  //   [factors b] (f32 [C]; factors f32 [3,C]). g = dy0 + dy1 + dy2, rounded to
+                  //   T, then 0 where the mask's bit is; dbias is g's sum, without x too. The last
+  //   dy but dy0 may be [N,ceil(H/2),ceil(W/2),C]: g's even rows and columns, else 0
   kNormGradApply,  // g, x, factors f32 [3,C] -> dx = f[0] * g + (f[1] * x + f[2])
 
   // Gram statistics: of y = a W^T (a 1x1 convolution) from a's own, G = a^T a / N and its mean.
@@ -71,10 +72,10 @@ enum class OpType : uint8_t {
               //   save_invstd -> [dw T], dscale f32 [K], scaled T [K,1,1,C], mix T [C,1,1,C], shift
               //   f32 [C]: of norm(a W^T) with g flowing in, without y. da = g scaled + a mix +
               //   shift
-  kDgradJoin,  // [mask], dy T [N,H,W,K], w T [K,1,1,C], more0 T [N,H,W,C], [more1] -> g T, [dbias
-               // a],
-               //   [dbias b]. ConvAttrs. kNormGradSums without x of what kConv2dDgrad gives and the
-               //   others; the product isn't rounded before the sum
+  kDgradJoin,  // [mask], dy T [N,H,W,K], w T [K,1,1,C], more0 T [N,H,W,C], [more1]
+               //   -> g T, [dbias a], [dbias b]. ConvAttrs. kNormGradSums without x of what
+               //   kConv2dDgrad gives and the others; the product isn't rounded before the sum. The
+               //   last of the others may be half a map as there
   // Squeeze-and-excitation folded into the batch norm before it, z = norm(x) never being made.
   // gate,
   // pooled and their gradients T [N,C].

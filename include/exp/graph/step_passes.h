@@ -33,6 +33,9 @@ struct StepPasses {
   // The data gradient of a 1x1 convolution, what else flows into its input and the sums are one
   // kernel with tensor cores (bf16): two passes over the widest maps less. After gram and sums.
   bool dgrad = false;
+  // The data gradient of a 1x1 convolution of stride 2 is made for the quarter of the pixels where
+  // it isn't 0, and added there by what sums it up. The same values. After sums and dgrad.
+  bool strided = false;
   // For gram: where y has fewer bytes, what it costs isn't worth it.
   int64_t gram_bytes = 80 << 20;
 };

@@ -33,7 +33,7 @@ class DgradJoin : public Kernel {
     for (size_t i = 0; i < 2; ++i) results[kSumsBranchResult[i]] = Get(out, 1 + i);
     sums_ = MakeNormGradSums(context, inner,
                              {OpType::kNormGradSums,
-                              {in[0], direct, in[3], Get(in, 4)},
+                              {in[0], direct, in[kJoinMore], Get(in, kJoinMore + 1)},
                               std::move(results),
                               NoAttrs{},
                               op.name});

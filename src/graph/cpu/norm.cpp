@@ -44,6 +44,19 @@ XP_SIMD_CLONES void AddRowsRelu(const float* __restrict x, int64_t n, float* __r
   }
 }
 
+void AddEvenPixels(const EvenPixels& even, int64_t begin, int64_t end, int64_t channels,
+                   float* scratch, float* y) {
+  const int64_t half_height = (even.height + 1) / 2, half_width = (even.width + 1) / 2;
+  for (int64_t pixel = begin; pixel < end; ++pixel) {
+    const int64_t row = pixel / even.width, at_x = pixel % even.width;
+    const int64_t image = row / even.height, at_y = row % even.height;
+    if (at_x % 2 != 0 || at_y % 2 != 0) continue;
+    const int64_t from = (image * half_height + at_y / 2) * half_width + at_x / 2;
+    AddRows(even.values.Floats(from * channels, channels, scratch), channels,
+            y + (pixel - begin) * channels);
+  }
+}
+
 // other[r, c] *= gate[image of row r, c]. `scratch`: a row.
 void GateRows(const NormApply& args, int64_t begin, int64_t rows, int64_t channels, float* scratch,
               float* other) {

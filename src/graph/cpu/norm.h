@@ -38,11 +38,22 @@ struct NormApply {
 int64_t NormApplyFloats(int threads, const RowSplit& split);
 void RunNormApply(int threads, const RowSplit& split, const NormApply& args);
 
-// The gradient that flows into a norm: the sum of the dys, 0 where the mask's bit is 0.
+// A map [N, ceil(H/2), ceil(W/2), C] that is one [N, H, W, C], 0 but in even rows and columns.
+struct EvenPixels {
+  InValues values;
+  int64_t height = 1, width = 1;  // of the whole map
+};
+// Adds rows [begin, end) of the whole map to y. `scratch`: a row.
+void AddEvenPixels(const EvenPixels& even, int64_t begin, int64_t end, int64_t channels,
+                   float* scratch, float* y);
+
+// The gradient that flows into a norm: the sum of the dys and of `even`, 0 where the mask's bit is
+// 0.
 struct MaskedRows {
   std::array<InValues, 3> dy;
   const uint8_t* mask = nullptr;  // optional
   OutValues target;               // optional: where the result is kept (dresidual)
+  EvenPixels even = {};           // optional
 };
 // Calls body(begin, end, g) for blocks of rows of a chunk, g being the rows [begin, end) of that
 // gradient. `scratch`: kMaskedBlocks * BlockFloats() of it.
@@ -59,13 +70,15 @@ void ForMaskedBlocks(const RowSplit& split, int64_t chunk, const MaskedRows& row
     const int64_t end = std::min(begin + step, last), at = begin * channels;
     const int64_t count = (end - begin) * channels;
     const float* g = rows.dy[0].Floats(at, count, scratch);
-    if (rows.dy[1] || rows.mask != nullptr || rows.target) {
+    const bool sum = rows.dy[1] || rows.even.values;
+    if (sum || rows.mask != nullptr || rows.target) {
       float* out = rows.target ? rows.target.Place(at, own) : own;
-      if (rows.dy[1] || rows.mask == nullptr) {
+      if (sum || rows.mask == nullptr) {
         std::copy(g, g + count, out);
         for (size_t i = 1; i < rows.dy.size() && rows.dy[i]; ++i) {
           AddRows(rows.dy[i].Floats(at, count, scratch), count, out);
         }
+        if (rows.even.values) AddEvenPixels(rows.even, begin, end, channels, scratch, out);
         g = out;
       }
       if (rows.mask != nullptr) ApplyMask(g, rows.mask + at / 8, count, out);

@@ -88,6 +88,12 @@ class JoinedGradSums : public Kernel {
         split_(SplitRows(AsRows(InputOf(g, op, kSumsDy)))),
         mask_(HasInput(op, 0)) {
     while (dys_ < kSumsMostDys && HasInput(op, kSumsDy + dys_)) ++dys_;
+    half_ = LastIsHalf(g, op, kSumsDy, kSumsMostDys);
+    if (half_) {
+      const Shape& whole = InputOf(g, op, kSumsDy).shape;
+      even_.height = whole.at(1);
+      even_.width = whole.at(2);
+    }
     for (size_t i = 0; i < 2; ++i) x_[i] = HasInput(op, kSumsBranch[i]);
     for (size_t i = 0; i < out_.size(); ++i) out_[i] = HasOutput(op, i);
   }
@@ -99,7 +105,10 @@ class JoinedGradSums : public Kernel {
 
   void Run(const KernelArgs& args) override {
     NormGradSums sums;
-    for (size_t i = 0; i < dys_; ++i) sums.rows.dy[i] = {type_, args.in[kSumsDy + i]};
+    const size_t whole = half_ ? dys_ - 1 : dys_;
+    for (size_t i = 0; i < whole; ++i) sums.rows.dy[i] = {type_, args.in[kSumsDy + i]};
+    sums.rows.even = even_;
+    if (half_) sums.rows.even.values = {type_, args.in[kSumsDy + whole]};
     sums.rows.mask = mask_ ? args.In<uint8_t>(0) : nullptr;
     sums.rows.target = {type_, args.out[0], split_.elements()};
     Branch(args, 0, sums);
@@ -140,7 +149,8 @@ class JoinedGradSums : public Kernel {
   int threads_;
   DType type_;
   RowSplit split_;
-  bool mask_;
+  bool mask_, half_ = false;
+  EvenPixels even_;  // the size
   size_t dys_ = 0;
   std::array<bool, 2> x_{};
   std::array<bool, 7> out_{};

@@ -61,7 +61,8 @@ constexpr const char* kStepPassesNote = "step passes = ";
 // Those of the recorded run whose plans are given; else everything that EXP_FUSION_OFF doesn't take
 // away. In both cases what the libraries found can do.
 StepPasses DevicePasses(const CudaOptions& options, const Device& device) {
-  StepPasses all{.sums = true, .pairs = true, .pool = true, .squeeze = true, .gram = true};
+  StepPasses all{
+      .sums = true, .pairs = true, .pool = true, .squeeze = true, .gram = true, .strided = true};
   all.dgrad = device.major >= 8;  // tensor cores for bf16
   StepPasses passes = options.plans.empty() ? AllowedStepPasses(all) : StepPasses{};
   for (const std::string& note : options.plans) {

@@ -1,11 +1,14 @@
 // A convolution's data gradient joined with what else flows into its input.
 #include "kernels/dgrad_join.h"
 
+#include <utility>
+
 #include "exp/base/error.h"
 #include "src/graph/cuda/check.h"
 #include "src/graph/cuda/device_array.h"
 #include "src/graph/cuda/nn_kernels.h"
 #include "src/graph/cuda/operands.h"
+#include "src/graph/step_edit.h"
 
 namespace xp::graph::cuda {
 namespace {
@@ -18,7 +21,9 @@ class DgradJoin : public Kernel {
         depth_(static_cast<int>(InputOf(g, op, 2).shape.at(0))),
         plan_(kernels::PlanDgradJoin(map_.rows, map_.channels, context.device.multiprocessors,
                                      context.device.shared_memory_optin)),
-        counters_(kernels::DgradJoinCounters(plan_)) {}
+        counters_(kernels::DgradJoinCounters(plan_)) {
+    if (LastIsHalf(g, op, kJoinMore, kJoinMostMore)) even_ = EvenPixelsOf(OutputOf(g, op, 0));
+  }
 
   size_t WorkspaceBytes() const override { return kernels::DgradJoinScratch(plan_); }
 
@@ -26,8 +31,14 @@ class DgradJoin : public Kernel {
     kernels::DgradJoinArgs join{};
     join.dy = args.in[1];
     join.w = args.in[2];
-    join.more[0] = args.in[3];
-    join.more[1] = OptionalIn(args, 4);
+    const void *first = args.in[kJoinMore], *second = OptionalIn(args, kJoinMore + 1);
+    if (even_.half_height > 0) {
+      join.even = even_;
+      join.even.values = second != nullptr ? std::exchange(second, first) : first;
+      first = nullptr;
+    }
+    join.more[0] = first;
+    join.more[1] = second;
     join.mask = OptionalIn<uint8_t>(args, 0);
     join.g = args.out[0];
     join.dbias[0] = OptionalOut<float>(args, 1);
@@ -43,6 +54,7 @@ class DgradJoin : public Kernel {
   cudaStream_t stream_;
   Rows map_;
   int depth_;
+  kernels::EvenPixels even_;  // its size, where there is one
   kernels::DgradJoinPlan plan_;
   BlockCounters counters_;
 };

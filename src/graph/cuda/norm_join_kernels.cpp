@@ -58,13 +58,20 @@ class NormGradSums : public Kernel {
         branches_(HasInput(op, kSumsBranch[0]) + HasInput(op, kSumsBranch[1])),
         plan_(kernels::PlanNormGradSums(rows_.rows, rows_.channels, rows_.type,
                                         context.device.multiprocessors)),
-        counters_(kernels::NormGradSumsCounters(plan_)) {}
+        counters_(kernels::NormGradSumsCounters(plan_)) {
+    while (dys_ < kSumsMostDys && HasInput(op, kSumsDy + dys_)) ++dys_;
+    if (!LastIsHalf(g, op, kSumsDy, kSumsMostDys)) return;
+    even_ = EvenPixelsOf(InputOf(g, op, kSumsDy));
+    --dys_;
+  }
 
   size_t WorkspaceBytes() const override { return kernels::NormGradSumsScratch(plan_, branches_); }
 
   void Run(const KernelArgs& args) override {
     kernels::NormGradSumsArgs sums;
-    for (size_t i = 0; i < kSumsMostDys; ++i) sums.dy[i] = OptionalIn(args, kSumsDy + i);
+    for (size_t i = 0; i < dys_; ++i) sums.dy[i] = args.in[kSumsDy + i];
+    sums.even = even_;
+    if (even_.half_height > 0) sums.even.values = args.in[kSumsDy + dys_];
     sums.mask = OptionalIn<uint8_t>(args, 0);
     sums.g = args.out[0];
     for (size_t i = 0; i < 2; ++i) {
@@ -86,6 +93,8 @@ class NormGradSums : public Kernel {
   cudaStream_t stream_;
   Rows rows_;
   int branches_;
+  size_t dys_ = 0;            // of the whole map
+  kernels::EvenPixels even_;  // its size, where there is one
   kernels::ColumnPlan plan_;
   BlockCounters counters_;
 };

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "exp/graph/graph.h"
+#include "kernels/even_pixels.h"
 #include "kernels/map_shape.h"
 #include "src/graph/cuda/element_type.h"
 
@@ -55,6 +56,11 @@ struct Rows {
 inline kernels::MapShape AsMap(const Tensor& t) {
   return {static_cast<int>(t.shape.at(0)), static_cast<int>(t.shape.at(1)),
           static_cast<int>(t.shape.at(2)), static_cast<int>(t.shape.at(3))};
+}
+
+// The size of the whole map; without values.
+inline kernels::EvenPixels EvenPixelsOf(const Tensor& whole) {
+  return {nullptr, static_cast<int>(whole.shape.at(1)), static_cast<int>(whole.shape.at(2))};
 }
 
 }  // namespace xp::graph::cuda

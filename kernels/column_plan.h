@@ -31,15 +31,15 @@ struct ColumnPlan {
 };
 
 // `unroll`: rows a thread keeps in flight. `multiprocessors` of the device. `most_channels`:
-// those of a thread where eight divides the channels.
+// those of a thread where eight divides the channels; most_lanes: threads of a row then.
 inline ColumnPlan PlanColumns(int64_t rows, int channels, int unroll, int multiprocessors,
-                              int most_channels = 8) {
+                              int most_channels = 8, int most_lanes = 8) {
   ColumnPlan plan{.rows = rows, .channels = channels, .unroll = unroll};
   plan.vector = channels % 8 == 0 ? most_channels : 1;
   const int columns = channels / plan.vector;
   // Eight lanes of eight channels are a 128-byte line of bf16 (of four: one of fp32); fewer where
   // that divides evenly.
-  const int most = plan.vector > 1 ? 8 : 32;
+  const int most = plan.vector > 1 ? most_lanes : 32;
   plan.lanes = std::min(columns, most);
   for (int lanes = most; lanes > most / 2; --lanes) {
     if (columns % lanes == 0) {

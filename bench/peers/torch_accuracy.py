@@ -139,13 +139,16 @@ def detector(kind, root, epochs):
                    v2.RandomIoUCrop()]
         batch, lr, decay, wd = 32, 0.001, (0.75, 11 / 12), 5e-4
     model.to(DEVICE)
-    finish = [v2.RandomHorizontalFlip(0.5), v2.SanitizeBoundingBoxes(), v2.ToDtype(torch.float32, scale=True)]
+    finish = [v2.RandomHorizontalFlip(0.5), v2.SanitizeBoundingBoxes()]
     train = loader(Boxes(root, "train", v2.Compose(augment + finish)), batch, True, 5, collate)
-    val = loader(Boxes(root, "val", v2.ToDtype(torch.float32, scale=True)), 16, False, 0, collate)
+    val = loader(Boxes(root, "val", v2.Identity()), 16, False, 0, collate)
+
+    def on_device(images):  # bytes until there: a quarter of the copies
+        return [v2.functional.to_dtype(i.to(DEVICE), torch.float32, scale=True) for i in images]
 
     def loss_of(data):
         images, targets = data
-        return sum(model([i.to(DEVICE) for i in images],
+        return sum(model(on_device(images),
                          [{k: v.to(DEVICE) for k, v in t.items()} for t in targets]).values())
 
     seconds = optimize(model, train, epochs, lr, [round(epochs * d) for d in decay], wd, loss_of,
@@ -155,7 +158,7 @@ def detector(kind, root, epochs):
     with torch.no_grad(), torch.autocast(DEVICE, dtype=torch.bfloat16):
         for images, targets in val:
             found += [{k: v.cpu() if k == "labels" else v.float().cpu() for k, v in o.items()}
-                      for o in model([i.to(DEVICE) for i in images])]
+                      for o in model(on_device(images))]
             truth += list(targets)
     ap, ap50 = coco_ap(found, truth, (1, 2, 3))
     return {"bbox_mAP": ap, "bbox_mAP_50": ap50, "seconds": seconds}

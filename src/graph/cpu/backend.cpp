@@ -76,7 +76,7 @@ const std::string kStepPassesNote = "step passes = ";
 // are references.
 StepPasses CpuPasses(const CpuOptions& options) {
   if (!options.step_passes) return {};
-  const StepPasses all{.sums = true, .pairs = true};
+  const StepPasses all{.sums = true, .pairs = true, .strided = true};
   if (options.plans.empty()) return AllowedStepPasses(all);
   StepPasses passes;
   for (const std::string& note : options.plans) {
@@ -84,6 +84,7 @@ StepPasses CpuPasses(const CpuOptions& options) {
     const StepPasses recorded = RecordedStepPasses(all, note.substr(kStepPassesNote.size()));
     passes.sums = recorded.sums;
     passes.pairs = recorded.pairs;
+    passes.strided = recorded.strided;
   }
   return passes;
 }

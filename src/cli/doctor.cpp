@@ -173,7 +173,7 @@ int Run(const Options& options) {
   if (options.as_json) {
     fmt::print("{}\n", doctor::ReportJson(report, environment));
   } else {
-    fmt::print("\n{}\n", doctor::SummaryText(report));
+    fmt::print("\n{}\n", doctor::SummaryText(report, Columns()));
   }
   return doctor::ExitCode(report.worst);
 }

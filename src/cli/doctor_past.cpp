@@ -167,9 +167,9 @@ int Show(const DoctorPast& options) {
   for (const doctor::Finding& f : report->findings) {
     if (f.group != group) fmt::print("\n{}\n", f.group);
     group = f.group;
-    fmt::print("{}", Printable(doctor::FindingText(f, options.colour, options.columns), true));
+    fmt::print("{}", doctor::FindingText(f, options.colour, options.columns));
   }
-  fmt::print("\n{}\n", doctor::SummaryText(*report));
+  fmt::print("\n{}\n", doctor::SummaryText(*report, options.columns));
   return 0;
 }
 

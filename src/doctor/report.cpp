@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exp/base/json_text.h"
+#include "exp/base/printable.h"
 #include "exp/doctor/doctor.h"
 #include "src/doctor/text.h"
 
@@ -13,6 +14,8 @@ namespace xp::doctor {
 namespace {
 
 using nlohmann::json;
+
+constexpr int kNarrowest = 24;  // columns: below that lines get longer than the terminal
 
 const char* Colour(Level level) {
   switch (level) {
@@ -40,12 +43,20 @@ const char* Mark(Level level) {
   }
 }
 
-// Breaks at blanks; the first line begins at `indent` already.
+int Characters(const std::string& text) {
+  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // the first byte of each
+  }));
+}
+
+// Breaks at blanks; the first line begins at `indent` already. Texts hold names of files and what
+// libraries say: the terminal shall show and not obey them.
 std::string Wrapped(const std::string& text, int indent, int columns) {
   std::string out;
   int at = indent;
-  for (const std::string& word : Words(text)) {
-    int length = static_cast<int>(word.size());
+  for (const std::string& word_as_found : Words(text)) {
+    const std::string word = Printable(word_as_found);
+    const int length = Characters(word);
     if (at > indent && at + 1 + length > columns) {
       out += "\n" + std::string(static_cast<size_t>(indent), ' ');
       at = indent;
@@ -69,12 +80,13 @@ const char* LevelName(Level level) {
 std::string FindingText(const Finding& f, bool colour, int columns) {
   const bool narrow = columns < 60;
   const int indent = narrow ? 4 : 29;
-  columns = std::max(columns, 24);
+  columns = std::max(columns, kNarrowest);
   std::string mark = fmt::format("{:<6}", Mark(f.level));
   if (colour) mark = Colour(f.level) + mark + "\033[0m";
-  std::string out =
-      narrow ? fmt::format("{}{}\n    {}\n", mark, f.id, Wrapped(f.found, indent, columns))
-             : fmt::format("{}{:<22} {}\n", mark, f.id, Wrapped(f.found, indent, columns));
+  const std::string id = Printable(f.id);
+  std::string out = narrow
+                        ? fmt::format("{}{}\n    {}\n", mark, id, Wrapped(f.found, indent, columns))
+                        : fmt::format("{}{:<22} {}\n", mark, id, Wrapped(f.found, indent, columns));
   if (f.level != Level::kWarning && f.level != Level::kError) return out;
   auto line = [&](const char* name, const std::string& text) {
     if (text.empty()) return;
@@ -87,12 +99,20 @@ std::string FindingText(const Finding& f, bool colour, int columns) {
   return out;
 }
 
-std::string SummaryText(const Report& report) {
-  std::array<int, 4> counts{};
-  for (const Finding& f : report.findings) ++counts[static_cast<size_t>(f.level)];
-  return fmt::format("{} checks in {:.1f} s: {} ok, {} absent, {} warnings, {} errors",
-                     report.findings.size(), report.seconds, counts[0], counts[1], counts[2],
-                     counts[3]);
+std::string SummaryText(const Report& report, int columns) {
+  auto plural = [](size_t n, const char* what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+  };
+  auto number = [&](Level level) {
+    return static_cast<size_t>(std::count_if(report.findings.begin(), report.findings.end(),
+                                             [&](const Finding& f) { return f.level == level; }));
+  };
+  return Wrapped(
+      fmt::format("{} in {:.1f} s: {} ok, {} absent, {}, {}",
+                  plural(report.findings.size(), "check"), report.seconds, number(Level::kOk),
+                  number(Level::kAbsent), plural(number(Level::kWarning), "warning"),
+                  plural(number(Level::kError), "error")),
+      0, std::max(columns, kNarrowest));
 }
 
 std::string ReportJson(const Report& report, const std::string& environment_json) {

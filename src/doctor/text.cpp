@@ -2,10 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 
 namespace xp::doctor {
+namespace {
+
+std::vector<int64_t> Parts(const std::string& version) {
+  std::vector<int64_t> parts;
+  for (size_t at = 0; at < version.size();) {
+    size_t end = std::min(version.find('.', at), version.size());
+    int64_t value = 0;
+    std::from_chars(version.data() + at, version.data() + end, value);
+    parts.push_back(value);
+    at = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
 
 std::vector<std::string> Lines(const std::string& text) {
   std::vector<std::string> out;
@@ -44,6 +60,17 @@ std::string VersionAfter(const std::string& text, const std::string& mark) {
   std::string version = text.substr(at, end == std::string::npos ? end : end - at);
   while (version.ends_with('.')) version.pop_back();
   return version;
+}
+
+std::string MajorOf(const std::string& version) { return version.substr(0, version.find('.')); }
+
+int CompareVersions(const std::string& a, const std::string& b) {
+  std::vector<int64_t> x = Parts(a), y = Parts(b);
+  for (size_t i = 0; i < std::max(x.size(), y.size()); ++i) {
+    int64_t left = i < x.size() ? x[i] : 0, right = i < y.size() ? y[i] : 0;
+    if (left != right) return left < right ? -1 : 1;
+  }
+  return 0;
 }
 
 std::string Gib(double bytes) {

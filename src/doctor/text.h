@@ -15,6 +15,9 @@ std::string Trimmed(const std::string& text);
 std::optional<int64_t> Number(const std::string& text);
 // "13.0" of a text that holds "release 13.0, V13.0.88" after `mark`; empty where it doesn't.
 std::string VersionAfter(const std::string& text, const std::string& mark);
+std::string MajorOf(const std::string& version);  // "13" of "13.0"
+// -1, 0, 1; parts are compared as numbers: 550.54.9 < 550.54.15, 12.4 == 12.4.0.
+int CompareVersions(const std::string& a, const std::string& b);
 std::string Gib(double bytes);  // "12.3 GiB"
 // "a, b and c".
 std::string Listed(const std::vector<std::string>& words);

@@ -196,6 +196,13 @@ TEST_CASE("the report: JSON, text, exit codes") {
     end = narrow.find('\n', at);
     CHECK(end - at <= 30);
   }
+  report.seconds = 0.14;
+  CHECK(SummaryText(report, 110) == "2 checks in 0.1 s: 1 ok, 0 absent, 0 warnings, 1 error");
+  CHECK(SummaryText(report, 40) == "2 checks in 0.1 s: 1 ok, 0 absent, 0\nwarnings, 1 error");
+  // What a file is called can't command the terminal, and letters count, not bytes.
+  const Finding odd{.id = "x", .found = "\033[2J " + std::string(40, 'a') + " ä ö"};
+  CHECK(FindingText(odd, false, 29 + 7 + 1 + 40 + 4).ends_with(" ä ö\n"));
+  CHECK(FindingText(odd, false, 110).find("\\x1b[2J") != std::string::npos);
   CHECK(ExitCode(Level::kOk) == 0);
   CHECK(ExitCode(Level::kAbsent) == 0);
   CHECK(ExitCode(Level::kWarning) == 4);

@@ -1,6 +1,8 @@
 // Drivers, libraries and compilers that don't fit, through a fake of the system's files.
 #include "catch.h"
 #include "doctor/fake_system.h"
+#include "src/doctor/cuda_releases.h"
+#include "src/doctor/text.h"
 
 namespace xp::doctor {
 namespace {

@@ -19,6 +19,30 @@ has "$(tail -1 out)" "checks in"
 code "0 4 1" "$exp" doctor --look --colour always
 grep -q $'\033' out || fail "no colours when asked for"
 
+# On a terminal of 40 columns nothing that can be broken is longer; colours are colours, in earlier reports, too.
+cat >terminal.py <<'END'
+import fcntl, os, pty, re, struct, subprocess, sys, termios
+def shown(*command):
+    master, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    child, out = subprocess.Popen(command, stdout=end, stderr=end), b""
+    os.close(end)
+    while True:
+        try: more = os.read(master, 65536)
+        except OSError: break
+        if not more: break
+        out += more
+    child.wait()
+    return out.decode()
+for more in (["--look", "--no-store"], ["--show", "@"]):
+    text = shown(sys.argv[1], "doctor", *more)
+    assert "\033[32mok" in text and "x1b" not in text, text
+    lines = re.sub("\033\\[[0-9;]*m", "", text).replace("\r", "").splitlines()
+    long = [l for l in lines if len(l) > 40 and " " in l.strip()]
+    assert not long and any("checks in" in l for l in lines), long
+END
+env -u NO_COLOR python3 terminal.py "$exp" || fail "a terminal of 40 columns"
+
 # JSON: documented keys, and the level is the worst finding's, as the exit code says.
 got=0; "$exp" doctor --look --json >report.json || got=$?
 python3 - $got <<'END'

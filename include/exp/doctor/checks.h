@@ -17,7 +17,7 @@ struct Subject {
   std::string work;    // where checkpoints go
 };
 
-// ---- versions (versions.cpp, cuda_libraries.cpp, library.cpp)
+// ---- versions (driver.cpp, libcuda.cpp, cudnn.cpp, nccl.cpp, compilers.cpp, library.cpp)
 Findings CheckDriver(const Subject& s);     // driver; driver.runtime
 Findings CheckLibcuda(const Subject& s);    // driver.libcuda: stub, mixed versions, cuda-compat
 Findings CheckGpuCode(const Subject& s);    // gpu.code: compute capability against code and PTX
@@ -51,15 +51,5 @@ Findings CheckAll(const Subject& s);
 
 // The version of NVIDIA's kernel module; empty: none is loaded.
 std::string KernelDriver(const System& system);
-
-// The newest driver that CUDA `runtime` ("13.0") came with, and the oldest one that runs it by
-// minor-version compatibility; empty where the table doesn't know.
-struct DriverNeed {
-  std::string full, minor;
-};
-DriverNeed DriverFor(const std::string& runtime);
-
-// -1, 0, 1; parts are compared as numbers: 550.54.9 < 550.54.15, 12.4 == 12.4.0.
-int CompareVersions(const std::string& a, const std::string& b);
 
 }  // namespace xp::doctor

@@ -47,8 +47,8 @@ std::string ReportJson(const Report& report, const std::string& environment_json
 std::string FindingText(const Finding& finding, bool colour, int columns);
 // What ReportJson wrote; nullopt for text that is no such report.
 std::optional<Report> ReportFromJson(const std::string& text);
-// "31 checks: 25 ok, 4 absent, 2 warnings, 0 errors in 21.3 s".
-std::string SummaryText(const Report& report);
+// "31 checks in 21.3 s: 25 ok, 4 absent, 1 warning, 1 error", in lines of at most `columns`.
+std::string SummaryText(const Report& report, int columns);
 // The combination of versions as a Markdown table, from the environment that was captured and what
 // was found of cuDNN, NCCL and the compilers.
 std::string Memo(const std::string& environment_json, const Findings& findings);

@@ -1,12 +1,12 @@
-// cuDNN, NCCL and the compilers.
+// cuDNN: its version, that of its CUDA, and its parts.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "exp/doctor/checks.h"
 #include "exp/doctor/elf.h"
+#include "src/doctor/cuda_releases.h"
 #include "src/doctor/find_library.h"
 #include "src/doctor/text.h"
 
@@ -14,7 +14,6 @@ namespace xp::doctor {
 namespace {
 
 constexpr const char* kCudnn = "libcudnn.so.9";
-constexpr const char* kNccl = "libnccl.so.2";
 // cuDNN 9's parts, and the function by which the front library compares a part's version with its
 // own (cudnn_ops.h and its sisters); null where a part has none.
 struct Part {
@@ -135,70 +134,6 @@ Finding Parts(const System& system, const std::string& path, const std::string& 
   return f;
 }
 
-// "13.3" of the text "NCCL version 2.30.7+cuda13.3", which the library holds as a constant; empty
-// where it doesn't.
-std::string CudaOfNccl(const System& system) {
-  constexpr std::string_view kName = "NCCL version ", kCuda = "+cuda";
-  constexpr size_t kConstants = size_t{64} << 20;  // they lie before hundreds of MiB of GPU code
-  std::string path = FindLibrary(system, kNccl);
-  auto bytes = path.empty() ? std::nullopt : system.Bytes(path);
-  if (!bytes) return "";
-  std::string_view text(bytes->bytes.data(), std::min(bytes->bytes.size(), kConstants));
-  for (size_t at = 0; (at = text.find(kName, at)) != text.npos; ++at) {
-    size_t end = text.find_first_not_of("0123456789.", at + kName.size());
-    if (end == text.npos || !text.substr(end).starts_with(kCuda)) continue;
-    return VersionAfter(std::string(text.substr(end, kCuda.size() + 16)), std::string(kCuda));
-  }
-  return "";
-}
-
-std::string MajorOf(const std::string& version) { return version.substr(0, version.find('.')); }
-
-bool NewerMajor(const std::string& cuda, const std::string& driver_cuda) {
-  return !cuda.empty() && !driver_cuda.empty() &&
-         CompareVersions(MajorOf(cuda), MajorOf(driver_cuda)) > 0;
-}
-
-Findings CompilerPair(const Subject& s, const std::string& nvcc, const std::string& driver_cuda) {
-  // The newest GCC that a toolkit takes as host compiler: "Installation Guide for Linux", table of
-  // host compilers, which crt/host_config.h enforces.
-  struct Limit {
-    const char* cuda;
-    int gcc;
-  };
-  static constexpr Limit kLimits[] = {{"13.0", 15}, {"12.8", 14}, {"12.4", 13}, {"12.0", 12},
-                                      {"11.5", 11}, {"11.1", 10}, {"11.0", 9},  {"10.1", 8}};
-  Finding f{.id = "nvcc", .group = "versions"};
-  std::string gcc = Trimmed(s.system.Output({"g++", "-dumpfullversion"}));
-  f.found = fmt::format("nvcc {}, g++ {}", nvcc, gcc.empty() ? "absent" : gcc);
-  int newest = 0;
-  for (const Limit& limit : kLimits) {
-    if (CompareVersions(nvcc, limit.cuda) < 0) continue;
-    newest = limit.gcc;
-    break;
-  }
-  if (newest > 0) f.needed = fmt::format("g++ {} or older for CUDA {}", newest, nvcc);
-  if (newest > 0 && !gcc.empty() && Number(gcc).value_or(0) > newest) {
-    f.level = Level::kWarning;
-    f.why = "nvcc refuses host compilers that it doesn't know, so the CUDA backend can't be built";
-    f.fix = fmt::format("install g++-{} and build with -DCMAKE_CUDA_HOST_COMPILER=g++-{}", newest,
-                        newest);
-  }
-  Findings out{f};
-  if (NewerMajor(nvcc, driver_cuda)) {
-    out.push_back({.id = "nvcc.driver",
-                   .group = "versions",
-                   .level = Level::kWarning,
-                   .found = fmt::format("nvcc {}, the driver runs CUDA {}", nvcc, driver_cuda),
-                   .needed = "a toolkit of the driver's major version or older",
-                   .why = "what is built with it won't start with this driver",
-                   .fix = "update the driver to " + DriverFor(nvcc).full +
-                          ", or build with an "
-                          "older toolkit"});
-  }
-  return out;
-}
-
 }  // namespace
 
 Findings CheckCudnn(const Subject& s) {
@@ -242,50 +177,6 @@ Findings CheckCudnn(const Subject& s) {
                         driver_major, DriverFor(cuda).full);
   }
   return {f, Parts(s.system, path, version)};
-}
-
-Findings CheckNccl(const Subject& s) {
-  Gpus gpus = s.system.QueryGpus();
-  auto version = s.system.Ask(kNccl, "ncclGetVersion", System::Call::kInt);
-  Finding f{.id = "nccl", .group = "versions", .level = Level::kAbsent};
-  f.needed = "NCCL 2, to train on several GPUs";
-  f.found = "libnccl.so.2 isn't found";
-  if (version) {
-    f.level = Level::kOk;
-    f.found = fmt::format("{}.{}.{}", *version / 10000, *version % 10000 / 100, *version % 100);
-    const std::string cuda = CudaOfNccl(s.system);
-    if (!cuda.empty()) f.found += " for CUDA " + cuda;
-    if (!gpus.devices.empty() && NewerMajor(cuda, gpus.cuda_driver)) {
-      f.level = Level::kWarning;
-      f.needed += fmt::format(", for CUDA {} or older", MajorOf(gpus.cuda_driver));
-      f.why = "the driver can't run the CUDA that it was built for: several GPUs won't train";
-      f.fix = fmt::format("install the NCCL package for CUDA {}, or a driver {} or newer",
-                          MajorOf(gpus.cuda_driver), DriverFor(cuda).full);
-    }
-  } else if (gpus.devices.size() > 1) {
-    f.level = Level::kWarning;
-    f.why = fmt::format("there are {} GPUs; together they need it", gpus.devices.size());
-    f.fix = "install libnccl2, or point LD_LIBRARY_PATH at its folder";
-  }
-  return {f};
-}
-
-Findings CheckCompilers(const Subject& s) {
-  std::string text;
-  for (const char* program : {"nvcc", "/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc"}) {
-    text = s.system.Output({program, "--version"});
-    if (!text.empty()) break;
-  }
-  std::string nvcc = VersionAfter(text, "release ");
-  std::string full = VersionAfter(text, ", V");
-  if (nvcc.empty()) {
-    return {{.id = "nvcc",
-             .group = "versions",
-             .level = Level::kAbsent,
-             .found = "nvcc isn't found",
-             .needed = "only to build the CUDA backend"}};
-  }
-  return CompilerPair(s, full.empty() ? nvcc : full, s.system.QueryGpus().cuda_driver);
 }
 
 }  // namespace xp::doctor

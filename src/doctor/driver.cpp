@@ -1,45 +1,12 @@
 // Driver, CUDA and compute capability: which version runs with which.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
-
 #include "exp/doctor/checks.h"
+#include "src/doctor/cuda_releases.h"
 #include "src/doctor/text.h"
 
 namespace xp::doctor {
 namespace {
-
-// The driver that each CUDA release came with on Linux, and the oldest of its major version that
-// runs it by minor-version compatibility. Source: NVIDIA's CUDA Toolkit release notes, tables "CUDA
-// Toolkit and Corresponding Driver Versions" and "Minimum Required Driver Version for CUDA Minor
-// Version Compatibility".
-struct Release {
-  const char *cuda, *driver;
-};
-constexpr Release kFull[] = {
-    {"13.1", "590.44.01"}, {"13.0", "580.65.06"}, {"12.9", "575.51.03"}, {"12.8", "570.26"},
-    {"12.6", "560.28.03"}, {"12.5", "555.42.02"}, {"12.4", "550.54.14"}, {"12.3", "545.23.06"},
-    {"12.2", "535.54.03"}, {"12.1", "530.30.02"}, {"12.0", "525.60.13"}, {"11.8", "520.61.05"},
-    {"11.7", "515.43.04"}, {"11.6", "510.39.01"}, {"11.5", "495.29.05"}, {"11.4", "470.42.01"},
-    {"11.3", "465.19.01"}, {"11.2", "460.27.03"}, {"11.1", "455.23"},    {"11.0", "450.51.05"},
-    {"10.2", "440.33"},    {"10.1", "418.39"},    {"10.0", "410.48"},    {"9.2", "396.26"},
-};
-constexpr Release kMinor[] = {{"13", "580.65.06"}, {"12", "525.60.13"}, {"11", "450.80.02"}};
-
-std::vector<int64_t> Parts(const std::string& version) {
-  std::vector<int64_t> parts;
-  for (size_t at = 0; at < version.size();) {
-    size_t end = std::min(version.find('.', at), version.size());
-    int64_t value = 0;
-    std::from_chars(version.data() + at, version.data() + end, value);
-    parts.push_back(value);
-    at = end + 1;
-  }
-  return parts;
-}
-
-std::string Major(const std::string& version) { return version.substr(0, version.find('.')); }
 
 bool HasNvidiaCard(const System& system) {
   for (const std::string& name : system.Names("/sys/bus/pci/devices")) {
@@ -120,30 +87,6 @@ std::string KernelDriver(const System& system) {
     }
   }
   return "";
-}
-
-int CompareVersions(const std::string& a, const std::string& b) {
-  std::vector<int64_t> x = Parts(a), y = Parts(b);
-  for (size_t i = 0; i < std::max(x.size(), y.size()); ++i) {
-    int64_t left = i < x.size() ? x[i] : 0, right = i < y.size() ? y[i] : 0;
-    if (left != right) return left < right ? -1 : 1;
-  }
-  return 0;
-}
-
-DriverNeed DriverFor(const std::string& runtime) {
-  DriverNeed need;
-  for (const Release& r : kMinor) {
-    if (Major(runtime) == r.cuda) need.minor = r.driver;
-  }
-  // The newest known release that isn't newer: a CUDA of tomorrow needs at least that.
-  for (const Release& r : kFull) {
-    if (CompareVersions(r.cuda, runtime) > 0) continue;
-    need.full = r.driver;
-    break;
-  }
-  if (need.minor.empty()) need.minor = need.full;
-  return need;
 }
 
 Findings CheckDriver(const Subject& s) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "exp/base/error.h"
+#include "exp/config/foreign.h"
 #include "exp/config/schema.h"
 #include "src/config/checker.h"
 
@@ -100,17 +101,7 @@ class Silences {
 }  // namespace
 
 bool IsOwnConfig(const Node& root, const std::string& path) {
-  for (const char* key :
-       {"train_dataloader", "val_dataloader", "test_dataloader", "default_scope", "default_hooks",
-        "optim_wrapper", "param_scheduler", "dist_params", "workflow",
-        "custom_imports",                                            // mmengine, mmcv
-        "MODEL", "SOLVER", "DATASETS",                               // detectron2
-        "architecture", "TrainReader", "TrainDataset", "metric"}) {  // PaddleDetection
-    if (root.Has(key)) return false;
-  }
-  // mmcv's data parts, and their wrappers such as RepeatDataset.
-  if (root.At("data.train.pipeline") != nullptr || root.At("data.train.dataset") != nullptr)
-    return false;
+  if (FindForeignKey(root)) return false;
   // A part of somebody's Python config says too little to be held against exp's schema.
   return std::filesystem::path(path).extension() != ".py" ||
          (root.Has("model") && root.Has("data"));
@@ -209,7 +200,14 @@ std::vector<Finding> Check(const Resolved& resolved, const std::string& path,
   Checker checker{resolved, resolved.root, path, options};
   checker.own = IsOwnConfig(resolved.root, path);
   Loading(checker);
-  if (checker.own) Schema(checker);
+  if (checker.own) {
+    Schema(checker);
+  } else if (std::optional<ForeignKey> foreign = FindForeignKey(resolved.root)) {
+    checker.Add("foreign", Level::kInfo, foreign->path,
+                fmt::format("a config of {}: only what it says of learning rate, schedule, classes "
+                            "and metric is checked",
+                            foreign->project));
+  }
   CheckLearningRate(checker);
   CheckSchedule(checker);
   CheckData(checker);

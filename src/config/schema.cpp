@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
 #include <valijson/schema.hpp>
 #include <valijson/schema_parser.hpp>
@@ -13,6 +14,7 @@
 
 #include "exp/base/error.h"
 #include "exp/config/canonical.h"
+#include "exp/config/foreign.h"
 #include "src/config/scalar.h"
 #include "src/config/suggest.h"
 
@@ -197,7 +199,19 @@ class Judge {
     Wrong(*node, path, schemas);
   }
 
-  std::vector<Problem> problems;
+  // In order of place; what overrides set comes last.
+  std::vector<Problem> Problems() {
+    std::stable_sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
+      const auto place = [](const Origin& at) {
+        return std::tuple(at.line == 0, at.source == nullptr ? std::string() : *at.source, at.line,
+                          at.column);
+      };
+      return place(a.at) < place(b.at);
+    });
+    std::vector<Problem> problems;
+    for (Found& found : found_) problems.push_back(std::move(found.problem));
+    return problems;
+  }
 
  private:
   static bool AcceptsDicts(const std::vector<const json*>& schemas) {
@@ -207,7 +221,7 @@ class Judge {
     });
   }
 
-  void Push(Problem problem) {
+  void Push(const Origin& at, Problem problem) {
     // An anyOf that fails repeats the complaint about what lies below it.
     if (covered_.count(problem.path) > 0) return;
     covered_.insert(problem.path);
@@ -215,7 +229,8 @@ class Judge {
          dot = problem.path.find('.', dot + 1)) {
       covered_.insert(problem.path.substr(0, dot));
     }
-    problems.push_back(std::move(problem));
+    problem.where = at.Text();
+    found_.push_back({at, std::move(problem)});
   }
 
   void Wrong(const Node& node, const std::vector<std::string>& path,
@@ -241,8 +256,8 @@ class Judge {
       }
       next = DidYouMean(Nearest(node.AsString(), choices));
     }
-    Push({Joined(path), node.Where(), fmt::format("`{}` is {}", Joined(path), Brief(node)),
-          expected, next});
+    Push(node.origin(),
+         {Joined(path), "", fmt::format("`{}` is {}", Joined(path), Brief(node)), expected, next});
   }
 
   void UnknownKeys(const Node& dict, const std::vector<std::string>& path,
@@ -259,7 +274,8 @@ class Judge {
       std::string full = JoinPath(Joined(path), entry.key);
       std::string next = DidYouMean(Nearest(entry.key, names));
       if (next.empty()) next = "remove it, or see docs/config.md for the keys there are";
-      Push({full, entry.value.Where(), fmt::format("nothing knows the key `{}`", full),
+      Push(entry.value.origin(),
+           {full, "", fmt::format("nothing knows the key `{}`", full),
             names.size() > 12 ? "" : fmt::format("one of {}", fmt::join(names, ", ")), next});
     }
   }
@@ -276,13 +292,19 @@ class Judge {
         std::string expected = here.contains("properties") && here["properties"].contains(key)
                                    ? Expectation(here["properties"][key])
                                    : "";
-        Push({full, dict.Where(), fmt::format("`{}` is missing", full), expected,
-              fmt::format("add it, or --set +{}=...", full)});
+        Push(dict.origin(), {full, "", fmt::format("`{}` is missing", full), expected,
+                             fmt::format("add it, or --set +{}=...", full)});
       }
     }
   }
 
+  struct Found {
+    Origin at;
+    Problem problem;
+  };
+
   const Node& root_;
+  std::vector<Found> found_;
   std::set<std::vector<std::string>> seen_;  // contexts
   std::set<std::string> covered_;            // paths of the problems and of what is above them
 };
@@ -302,28 +324,42 @@ std::vector<Problem> Validate(const Node& root) {
                    [](const auto& a, const auto& b) { return a.size() > b.size(); });
   Judge judge(root);
   for (const auto& context : contexts) judge.Add(context);
-  if (judge.problems.empty()) {
-    judge.problems.push_back(
+  std::vector<Problem> problems = judge.Problems();
+  if (problems.empty()) {
+    problems.push_back(
         {"", root.Where(), "the config doesn't fit its schema", "", "see docs/config.md"});
   }
-  std::reverse(judge.problems.begin(), judge.problems.end());
-  return judge.problems;
+  return problems;
 }
 
 void RequireValid(const Node& root) {
   std::vector<Problem> problems = Validate(root);
   if (problems.empty()) return;
+  if (std::optional<ForeignKey> foreign = FindForeignKey(root)) {
+    problems.insert(
+        problems.begin(),
+        {.path = foreign->path,
+         .where = root.At(foreign->path)->Where(),
+         .what =
+             fmt::format("a config of {}: it has the key `{}`", foreign->project, foreign->path),
+         .expected = "exp's own keys (docs/config.md); configs/faster_rcnn_mmdet.yaml has "
+                     "mmdetection's Faster R-CNN in them, configs/ssd300.yaml SSD300",
+         .next = "begin with one of these, or let its own trainer train and exp record it: exp "
+                 "run CONFIG -- python tools/train.py {config}"});
+  }
+  constexpr size_t kShown = 20;
   const Problem& first = problems.front();
-  std::string what = first.what;
   ErrorText text{
-      .what = what, .where = first.where, .expected = first.expected, .next = first.next};
-  for (size_t i = 1; i < problems.size(); ++i) {
+      .what = first.what, .where = first.where, .expected = first.expected, .next = first.next};
+  for (size_t i = 1; i < std::min(problems.size(), kShown); ++i) {
     const Problem& problem = problems[i];
     text.next +=
         fmt::format("{}also {}: {}{}{}", text.next.empty() ? "" : "\n  ", problem.where,
                     problem.what, problem.expected.empty() ? "" : "; expected " + problem.expected,
                     problem.next.empty() ? "" : "; " + problem.next);
   }
+  if (problems.size() > kShown)
+    text.next += fmt::format("\n  and {} more", problems.size() - kShown);
   throw UsageError(std::move(text));
 }
 

@@ -160,3 +160,42 @@ TEST_CASE("the LR policies") {
   resolved = Load(Path("faster_rcnn"), {"auto_scale_lr.rule=sqrt"});
   CHECK(CheckLr(resolved.root, 2).lr_scaled == Approx(0.01));
 }
+
+TEST_CASE("another project's config is named as such, before its keys are listed") {
+  struct Case {
+    const char *text, *project, *key;
+  };
+  for (const Case& c :
+       {Case{"model: {type: FasterRCNN}\ntrain_dataloader: {batch_size: 2}\n", "mmdetection 3",
+             "train_dataloader"},
+        Case{"model: {type: FasterRCNN}\nworkflow: [[train, 1]]\n", "mmdetection 2", "workflow"},
+        Case{"data: {train: {pipeline: []}}\n", "mmdetection 2", "data.train.pipeline"},
+        Case{"MODEL: {WEIGHTS: x}\n", "detectron2", "MODEL"},
+        Case{"architecture: YOLOv3\n", "PaddleDetection", "architecture"}}) {
+    CAPTURE(c.text);
+    Node root = LoadText(c.text, "theirs.yaml").root;
+    try {
+      RequireValid(root);
+      FAIL("valid");
+    } catch (const xp::Error& error) {
+      CHECK(error.text().where == root.At(c.key)->Where());
+      CHECK_THAT(error.text().what, ContainsSubstring(std::string("a config of ") + c.project));
+      CHECK_THAT(error.text().what,
+                 ContainsSubstring(std::string("it has the key `") + c.key + "`"));
+      CHECK_THAT(error.text().next, ContainsSubstring("-- python tools/train.py {config}"));
+    }
+  }
+  // Of many problems the first twenty.
+  std::string many;
+  for (int i = 0; i < 50; ++i) many += "key_" + std::to_string(i) + ": 1\n";
+  try {
+    RequireValid(LoadText(many, "many.yaml").root);
+    FAIL("valid");
+  } catch (const xp::Error& error) {
+    CHECK_THAT(error.text().what, !ContainsSubstring("a config of"));
+    CHECK(error.text().where == "many.yaml:1:8");
+    CHECK_THAT(error.text().next, ContainsSubstring("also many.yaml:20:9: "));
+    CHECK_THAT(error.text().next, !ContainsSubstring("many.yaml:21:"));
+    CHECK_THAT(error.text().next, ContainsSubstring("and 30 more"));
+  }
+}

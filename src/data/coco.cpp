@@ -76,18 +76,20 @@ class Builder {
 
   // Nothing of a section is left: the first record says why, at its place.
   [[noreturn]] void NoneUsable(const char* what, const char* expected) {
-    std::string where = out_->path, quotes;
+    std::string where = out_->path, next;
     if (first_offset_ >= 0) {
       auto [line, column] = LocateOffsets(out_->path, {first_offset_})[0];
       where += fmt::format(":{}:{}", line, column);
     }
+    if (first_message_.ends_with("no file_name that is a string"))
+      next = "name each file below `img_prefix` (LVIS has only the end of `coco_url`)";
     if (options_.policy != Policy::kIgnore && first_message_.find(" is \"") != std::string::npos)
-      quotes = "write ids without quotes, or take numbers in quotes with `policy: ignore`";
+      next = "write ids without quotes, or take numbers in quotes with `policy: ignore`";
     throw UsageError(
         {.what = fmt::format("{}{}{}", what, first_message_.empty() ? "" : ": ", first_message_),
          .where = where,
          .expected = expected,
-         .next = quotes});
+         .next = next});
   }
 
   void Categories() {

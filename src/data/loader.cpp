@@ -65,6 +65,8 @@ class Loader::Impl : public EpochFeed {
   }
 
   void Select();
+  // `small`: images that are smaller than min_image_side.
+  [[noreturn]] void NoneLeft(size_t small) const;
   // Names the images that an option left out.
   void TellLeftOut(const std::vector<int>& images, const char* what);
   // The size of an image that the annotation file gives none for; false where the policy leaves it
@@ -110,15 +112,35 @@ void Loader::Impl::Select() {
   TellLeftOut(empty, "without a box to train on, as filter_empty_gt asks");
   max_boxes_ *= options_.augment.images_per_sample();
   max_ignore_ *= options_.augment.images_per_sample();
-  if (images_.empty()) {
-    throw UsageError(
-        {.what = "no image is left to load",
-         .where = d.path,
-         .expected =
-             options_.filter_empty_gt ? "images with boxes of the chosen classes" : "images",
-         .next =
-             options_.filter_empty_gt ? "check `classes`, or set `filter_empty_gt: false`" : ""});
+  if (images_.empty()) NoneLeft(small.size());
+}
+
+void Loader::Impl::NoneLeft(size_t small) const {
+  const CocoDataset& d = *dataset_;
+  std::string what = "no image is left to load", next;
+  auto dropped = std::find_if(d.problems.begin(), d.problems.end(),
+                              [](const Problem& problem) { return problem.dropped; });
+  if (d.images.empty()) {
+    what += ": the file lists none";
+  } else if (small == d.images.size()) {
+    what += fmt::format(": all {} are smaller than `min_size`", small);
+    next = "lower `min_size`";
+  } else if (dropped != d.problems.end()) {
+    what += fmt::format(": {} records are left out, the first at {}: {}",
+                        std::count_if(dropped, d.problems.end(),
+                                      [](const Problem& problem) { return problem.dropped; }),
+                        dropped->where, dropped->message);
+    next = "`exp data check` lists them all";
+  } else if (d.annotations.empty()) {
+    what += ": there is no annotation";
   }
+  if (next.empty() && options_.filter_empty_gt)
+    next = "check `classes`, or set `filter_empty_gt: false`";
+  throw UsageError(
+      {.what = what,
+       .where = d.path,
+       .expected = options_.filter_empty_gt ? "images with boxes of the chosen classes" : "images",
+       .next = next});
 }
 
 void Loader::Impl::TellLeftOut(const std::vector<int>& images, const char* what) {

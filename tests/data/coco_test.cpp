@@ -206,3 +206,11 @@ TEST_CASE("BCCD loads, with its two boxes without area left out") {
   CHECK(boxes == 4888);
   CHECK(problems == 2);
 }
+
+TEST_CASE("a file that names images as LVIS does says what is missing") {
+  TempDir dir("lvis");
+  CHECK_THROWS_WITH(LoadCoco(dir.Write("lvis.json", R"({"images": [{"id": 1,
+      "coco_url": "http://images.cocodataset.org/val2017/000000397133.jpg", "width": 8, "height": 8}],
+      "annotations": [], "categories": [{"id": 1, "name": "cat"}]})")),
+                    ContainsSubstring("LVIS has only the end of `coco_url`"));
+}

@@ -506,3 +506,31 @@ TEST_CASE("images that an option leaves out of training are told, each by name")
   CHECK(all.images() == 11);
   CHECK(all.TakeWarnings().empty());
 }
+
+TEST_CASE("when no image is left, the cause is told") {
+  Drawn drawn;
+  LoaderOptions options = drawn.Options();
+  options.filter_empty_gt = true;
+  auto loads = [&](const std::string& json) {
+    static int number = 0;
+    const std::string path = drawn.dir.Write(std::to_string(number++) + ".json", json);
+    Loader(std::make_shared<CocoDataset>(LoadCoco(path)), options);
+  };
+  const std::string image =
+      R"("images": [{"id": 1, "file_name": "a.jpg", "width": 64, "height": 48}],
+    "categories": [{"id": 1, "name": "cat"}], )";
+  CHECK_THROWS_WITH(loads("{" + image + R"("annotations": []})"),
+                    ContainsSubstring("no image is left to load: there is no annotation"));
+  CHECK_THROWS_WITH(
+      loads("{" + image +
+            R"("annotations": [{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}]})"),
+      ContainsSubstring("1 records are left out, the first at") &&
+          ContainsSubstring(".json:2:63: the id of an annotation is missing") &&
+          ContainsSubstring("exp data check"));
+  CHECK_THROWS_WITH(loads(R"({"images": [], "annotations": [],
+                          "categories": [{"id": 1, "name": "cat"}]})"),
+                    ContainsSubstring("the file lists none"));
+  options.min_image_side = 49;
+  CHECK_THROWS_WITH(loads("{" + image + R"("annotations": []})"),
+                    ContainsSubstring("all 1 are smaller than `min_size`"));
+}

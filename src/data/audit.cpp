@@ -310,6 +310,7 @@ void CompareClasses(const AuditOptions& options, FindingList* findings) {
 CocoDataset DatasetOf(const ImageList& list) {
   CocoDataset dataset;
   dataset.path = list.path;
+  dataset.problems = list.problems;
   for (const std::string& name : list.classes)
     dataset.categories.push_back({static_cast<int64_t>(dataset.categories.size()) + 1, name});
   dataset.first.push_back(0);

@@ -76,6 +76,14 @@ bool HasImageEnding(const std::filesystem::path& path) {
   return ending == ".png" || ending == ".webp" || HasJpegEnding(path);
 }
 
+bool HasOtherImageEnding(const std::filesystem::path& path) {
+  static constexpr const char* kEndings[] = {".bmp",  ".gif",  ".tif", ".tiff", ".ppm",
+                                             ".pgm",  ".jfif", ".jpe", ".avif", ".heic",
+                                             ".heif", ".jp2",  ".jxl"};
+  const std::string ending = LowerEnding(path);
+  return std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings);
+}
+
 ImageFormat DetectFormat(std::span<const uint8_t> bytes) {
   using namespace std::string_view_literals;
   if (StartsWith(bytes, "\xFF\xD8\xFF"sv)) return ImageFormat::kJpeg;

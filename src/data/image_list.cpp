@@ -9,7 +9,6 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
-#include "exp/data/image_io.h"
 #include "src/data/coco_raw.h"
 #include "src/data/json_scanner.h"
 
@@ -17,22 +16,6 @@ namespace xp::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> Folders(const fs::path& root) {
-  std::error_code error;
-  std::vector<std::string> names;
-  fs::directory_iterator entries(root, error);
-  if (error) {
-    throw UsageError({.what = "can't be listed: " + error.message(),
-                      .where = root.string(),
-                      .expected = "a folder with a folder of images for each class"});
-  }
-  for (const auto& entry : entries) {
-    if (entry.is_directory(error)) names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 int32_t FindLabel(const std::string& word, ImageList* list, bool named, const std::string& where) {
   auto found = std::find(list->classes.begin(), list->classes.end(), word);
@@ -120,40 +103,6 @@ class CocoLabels {
 };
 
 }  // namespace
-
-ImageList ListImageFolder(const fs::path& root, const std::vector<std::string>& classes) {
-  ImageList list;
-  list.path = list.root = root.string();
-  list.classes = classes.empty() ? Folders(root) : classes;
-  if (list.classes.empty()) {
-    throw UsageError({.what = "there is no class folder",
-                      .where = root.string(),
-                      .expected = "a folder with a folder of images for each class"});
-  }
-  for (size_t label = 0; label < list.classes.size(); ++label) {
-    std::vector<std::string> files;
-    std::error_code error;
-    fs::recursive_directory_iterator entries(root / list.classes[label], error);
-    if (error) {
-      throw UsageError({.what = "can't be listed: " + error.message(),
-                        .where = (root / list.classes[label]).string(),
-                        .expected = fmt::format("the folder of class `{}`", list.classes[label])});
-    }
-    for (const auto& entry : entries) {
-      if (entry.is_regular_file(error) && HasImageEnding(entry.path()))
-        files.push_back(entry.path().lexically_relative(root).string());
-    }
-    if (files.empty()) {
-      throw UsageError({.what = "no image is in it",
-                        .where = (root / list.classes[label]).string(),
-                        .expected = "files ending in .jpg, .jpeg, .png or .webp"});
-    }
-    std::sort(files.begin(), files.end());
-    list.labels.insert(list.labels.end(), files.size(), static_cast<int32_t>(label));
-    list.files.insert(list.files.end(), files.begin(), files.end());
-  }
-  return list;
-}
 
 ImageList ReadImageList(const fs::path& path, const fs::path& root,
                         const std::vector<std::string>& classes) {

@@ -9,6 +9,7 @@
 #include "catch.h"
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
+#include "exp/data/audit.h"
 #include "exp/data/jpeg.h"
 #include "src/data/crop.h"
 #include "tests/data/support.h"
@@ -68,6 +69,55 @@ TEST_CASE("a folder of class folders is listed") {
   CHECK_THROWS_WITH(ListImageFolder(dir.path), ContainsSubstring("no image"));
   CHECK_THROWS_WITH(ListImageFolder(dir.path / "ant"), ContainsSubstring("no class folder"));
   CHECK_THROWS_WITH(ListImageFolder(dir.path / "none"), ContainsSubstring("No such file"));
+}
+
+TEST_CASE("folders as people have them: links, hidden files, other formats, images in no class") {
+  namespace fs = std::filesystem;
+  TempDir dir("folders");
+  RgbImage grey;
+  grey.Reset(8, 8);
+  const std::string pixel = EncodeJpeg(grey, 90);
+  for (const char* name :
+       {"train/cat/a.jpg", "train/cat/deep/er/b.JPEG", "train/dog/a.png", "more/c.webp",
+        "train/.ipynb_checkpoints/a.jpg", "train/cat/._a.jpg", "train/cat/.thumbs/a.jpg",
+        "train/cat/x.bmp", "train/dog/y.TIFF", "train/dog/notes.txt", "train/stray.jpg"}) {
+    fs::create_directories((dir.path / name).parent_path());
+    dir.Write(name, pixel);
+  }
+  const fs::path train = dir.path / "train";
+  fs::create_directory_symlink(dir.path / "more", train / "cat/linked");
+  fs::create_directory_symlink("..", train / "cat/up");          // round
+  fs::create_directory_symlink("../cat", train / "cat/itself");  // round
+  fs::create_directory_symlink("../../dog", train / "cat/deep/dog");
+  fs::create_symlink("nowhere.jpg", train / "dog/gone.jpg");
+  ImageList list = ListImageFolder(train);
+  CHECK(list.classes == std::vector<std::string>{"cat", "dog"});
+  CHECK(list.files == std::vector<std::string>{"cat/a.jpg", "cat/deep/dog/a.png",
+                                               "cat/deep/dog/gone.jpg", "cat/deep/er/b.JPEG",
+                                               "cat/linked/c.webp", "dog/a.png", "dog/gone.jpg"});
+  std::vector<std::string> problems;
+  for (const Problem& p : list.problems) {
+    CHECK(p.dropped);
+    problems.push_back(p.code + " " + fs::path(p.where).lexically_relative(train).string());
+  }
+  CHECK(problems == std::vector<std::string>{
+                        "image.other_format cat/deep/dog/y.TIFF", "image.other_format cat/x.bmp",
+                        "image.other_format dog/y.TIFF", "image.no_class stray.jpg"});
+  // A link that leads nowhere isn't fewer images, nor fewer classes.
+  AuditOptions options;
+  auto shared = std::make_shared<ImageList>(list);
+  options.parts.push_back({.name = "train",
+                           .dataset = std::make_shared<CocoDataset>(DatasetOf(list)),
+                           .img_prefix = train.string(),
+                           .list = shared});
+  options.contents = false;
+  AuditReport report = Audit(options);
+  std::map<std::string, int64_t> found;
+  for (const Finding& f : report.parts[0].findings) found[f.code] = f.count;
+  CHECK(found == std::map<std::string, int64_t>{
+                     {"image.missing", 2}, {"image.no_class", 1}, {"image.other_format", 3}});
+  fs::create_symlink("nowhere", train / "bird");
+  CHECK_THROWS_WITH(ListImageFolder(train), ContainsSubstring("bird"));
 }
 
 TEST_CASE("a list of files with labels is read, and its mistakes are placed") {

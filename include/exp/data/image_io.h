@@ -36,6 +36,8 @@ struct ImageInfo {
 // By their ending alone, for choosing files in a folder: .jpg and .jpeg; those, .png and .webp.
 bool HasJpegEnding(const std::filesystem::path& path);
 bool HasImageEnding(const std::filesystem::path& path);
+// Whether it is that of images otherwise: .bmp, .gif, .tif, .jfif, ...
+bool HasOtherImageEnding(const std::filesystem::path& path);
 
 ImageFormat DetectFormat(std::span<const uint8_t> bytes);
 

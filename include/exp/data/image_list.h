@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "exp/data/coco.h"
+
 namespace xp::data {
 
 struct ImageList {
@@ -14,13 +16,16 @@ struct ImageList {
   std::string root;                  // that files are relative to
   std::vector<std::string> classes;  // in label order
   std::vector<std::string> files;
-  std::vector<int32_t> labels;  // of each file, index into classes
+  std::vector<int32_t> labels;    // of each file, index into classes
+  std::vector<Problem> problems;  // images that are left out
 };
 
-// ImageNet's layout: root/<class>/.../<image>, classes and files in the order of their bytes; files
-// that don't end in .jpg, .jpeg, .png or .webp (in any case) are passed over. `classes`: only these
-// folders, in this order. Throws UsageError when there is no class, a class has no image or a
-// folder of `classes` is missing.
+// ImageNet's layout: root/<class>/.../<image>, classes and files in the order of their bytes; links
+// to folders are followed, but for those that go round. Hidden files and folders (`._a.jpg`,
+// `.ipynb_checkpoints`) are passed over, and files that don't end in .jpg, .jpeg, .png or .webp (in
+// any case); those of another image format and images beside the class folders are problems.
+// `classes`: only these folders, in this order. Throws UsageError when there is no class, a class
+// has no image or a folder of `classes` is missing.
 ImageList ListImageFolder(const std::filesystem::path& root,
                           const std::vector<std::string>& classes = {});
 

@@ -1,0 +1,130 @@
+// ImageNet's layout: a folder with a folder of images for each class.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "exp/base/error.h"
+#include "exp/data/image_io.h"
+#include "exp/data/image_list.h"
+
+namespace xp::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool Hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+class FolderLister {
+ public:
+  FolderLister(const fs::path& root, ImageList* list) : root_(root), list_(list) {}
+
+  // The class folders by the order of their bytes; images beside them are problems.
+  std::vector<std::string> Classes() {
+    std::error_code error;
+    fs::directory_iterator entries(root_, error);
+    if (error) Fail(root_, error, "a folder with a folder of images for each class");
+    std::vector<std::string> names;
+    for (const auto& entry : entries) {
+      if (Hidden(entry.path())) continue;
+      // A link that leads nowhere is a class whose images are gone, not none at all.
+      if (entry.is_directory(error) || (!entry.exists(error) && !entry.path().has_extension()))
+        names.push_back(entry.path().filename().string());
+      else if (HasImageEnding(entry.path()))
+        LeaveOut("image.no_class", entry.path(), "is in no class's folder");
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  // The images of one class, also in folders inside and behind links to folders.
+  std::vector<std::string> Images(const std::string& name) {
+    const fs::path folder = root_ / name;
+    std::vector<std::string> files;
+    std::error_code error;
+    fs::recursive_directory_iterator entries(
+        folder, fs::directory_options::follow_directory_symlink, error);
+    if (error) Fail(folder, error, fmt::format("the folder of class `{}`", name));
+    std::vector<fs::path> above = {fs::canonical(folder, error)};
+    while (entries != fs::end(entries)) {
+      const fs::directory_entry& entry = *entries;
+      if (entry.is_directory(error)) {
+        above.resize(static_cast<size_t>(entries.depth()) + 1);
+        above.push_back(fs::canonical(entry.path(), error));
+        if (Hidden(entry.path()) || LeadsUp(above)) entries.disable_recursion_pending();
+      } else if (!Hidden(entry.path())) {
+        Take(entry.path(), &files);
+      }
+      const fs::path at = entry.path();
+      entries.increment(error);
+      if (error) Fail(at.parent_path(), error, "a folder that can be listed");
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+
+ private:
+  [[noreturn]] static void Fail(const fs::path& folder, const std::error_code& error,
+                                const std::string& expected) {
+    throw UsageError({.what = "can't be listed: " + error.message(),
+                      .where = folder.string(),
+                      .expected = expected});
+  }
+
+  // Whether the last of these folders, each in the one before, is or holds one of the others: a
+  // link that goes round.
+  static bool LeadsUp(const std::vector<fs::path>& folders) {
+    const fs::path& last = folders.back();
+    return std::any_of(folders.begin(), folders.end() - 1, [&](const fs::path& folder) {
+      return std::mismatch(last.begin(), last.end(), folder.begin(), folder.end()).first ==
+             last.end();
+    });
+  }
+
+  // What isn't there (a link that leads nowhere) or is no regular file is an image that can't be
+  // read, and told when it is looked at.
+  void Take(const fs::path& path, std::vector<std::string>* files) {
+    if (HasImageEnding(path))
+      files->push_back(path.lexically_relative(root_).string());
+    else if (HasOtherImageEnding(path))
+      LeaveOut("image.other_format", path, "is left out");
+  }
+
+  void LeaveOut(const char* code, const fs::path& path, const char* why) {
+    list_->problems.push_back({.code = code,
+                               .message = fmt::format("{} {}", path.string(), why),
+                               .where = path.string(),
+                               .dropped = true});
+  }
+
+  const fs::path& root_;
+  ImageList* list_;
+};
+
+}  // namespace
+
+ImageList ListImageFolder(const fs::path& root, const std::vector<std::string>& classes) {
+  ImageList list;
+  list.path = list.root = root.string();
+  FolderLister lister(root, &list);
+  list.classes = classes.empty() ? lister.Classes() : classes;
+  if (list.classes.empty()) {
+    throw UsageError({.what = "there is no class folder",
+                      .where = root.string(),
+                      .expected = "a folder with a folder of images for each class"});
+  }
+  for (size_t label = 0; label < list.classes.size(); ++label) {
+    std::vector<std::string> files = lister.Images(list.classes[label]);
+    if (files.empty()) {
+      throw UsageError({.what = "no image is in it",
+                        .where = (root / list.classes[label]).string(),
+                        .expected = "files ending in .jpg, .jpeg, .png or .webp"});
+    }
+    list.labels.insert(list.labels.end(), files.size(), static_cast<int32_t>(label));
+    list.files.insert(list.files.end(), files.begin(), files.end());
+  }
+  std::sort(list.problems.begin(), list.problems.end(),
+            [](const Problem& a, const Problem& b) { return a.where < b.where; });
+  return list;
+}
+
+}  // namespace xp::data

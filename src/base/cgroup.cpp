@@ -11,14 +11,17 @@ namespace xp {
 namespace {
 
 constexpr const char* kRoot = "/sys/fs/cgroup";
+// Above what a kernel writes: a path is one of PATH_MAX, a line one of each hierarchy.
+constexpr size_t kLongestPath = 4096;
+constexpr int kMostHierarchies = 64;
 
-// The number that `text` begins with; nullopt for "max" and the like.
+// The number that `text` begins with, not below 0; nullopt for "max" and the like.
 std::optional<int64_t> Number(const std::string& text) {
   size_t begin = text.find_first_not_of(" \t\r\n");
   int64_t value = 0;
   if (begin == std::string::npos) return std::nullopt;
   auto result = std::from_chars(text.data() + begin, text.data() + text.size(), value);
-  return result.ec == std::errc() ? std::optional(value) : std::nullopt;
+  return result.ec == std::errc() && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
 // Version 2 has one tree ("0::/path" in /proc/self/cgroup), version 1 one a controller. Where the
@@ -28,7 +31,10 @@ class Groups {
   explicit Groups(const FileReader& read) : read_(read) {
     v2_ = read(std::string(kRoot) + "/cgroup.controllers").has_value();
     std::istringstream lines(read("/proc/self/cgroup").value_or(""));
-    for (std::string line; std::getline(lines, line);) AddLine(line);
+    int count = 0;
+    for (std::string line; count < kMostHierarchies && std::getline(lines, line); ++count) {
+      AddLine(line);
+    }
   }
 
   std::optional<double> Cpus() const {
@@ -77,9 +83,9 @@ class Groups {
     for (const std::string& folder : pids_) {
       auto limit = NumberIn(folder + "/pids.max");
       if (!limit) continue;
-      auto used = NumberIn(folder + "/pids.current").value_or(0);
-      auto left = static_cast<double>(std::max<int64_t>(0, *limit - used));
-      Least({static_cast<double>(*limit), left}, &least);
+      auto used = static_cast<double>(NumberIn(folder + "/pids.current").value_or(0));
+      auto most = static_cast<double>(*limit);
+      Least({most, std::max(0.0, most - used)}, &least);
     }
     return least;
   }
@@ -90,6 +96,7 @@ class Groups {
     if (first == std::string::npos || second == std::string::npos) return;
     std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
     std::string path = line.substr(second + 1);
+    if (!path.starts_with('/') || path.size() > kLongestPath) return;
     if (v2_) {
       if (names != ",,") return;
       AddUpward("", path, memory_);

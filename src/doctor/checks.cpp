@@ -1,5 +1,7 @@
 #include "exp/doctor/checks.h"
 
+#include "src/doctor/text.h"
+
 namespace xp::doctor {
 
 Findings CheckAll(const Subject& s) {
@@ -7,7 +9,7 @@ Findings CheckAll(const Subject& s) {
   for (auto* check :
        {CheckDriver, CheckLibcuda, CheckGpuCode, CheckCudnn, CheckNccl, CheckCompilers, CheckBinary,
         CheckGpuHealth, CheckKernelLog, CheckCpu, CheckMemory, CheckLimits, CheckDisk}) {
-    for (Finding& f : check(s)) out.push_back(std::move(f));
+    for (Finding& f : check(s)) out.push_back(Shortened(std::move(f)));
   }
   return out;
 }

@@ -96,7 +96,12 @@ class Parser {
     for (uint64_t i = 0; i < header.e_phnum; ++i) {
       auto segment = image_.At<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr));
       if (!segment) return false;
-      if (segment->p_type == PT_LOAD) loads_.push_back(*segment);
+      if (segment->p_type == PT_LOAD) {
+        const bool whole = segment->p_offset <= bytes_.size() &&
+                           segment->p_filesz <= bytes_.size() - segment->p_offset;
+        if (!whole) return false;  // a copy or a download that ended early
+        loads_.push_back(*segment);
+      }
       if (segment->p_type == PT_DYNAMIC) dynamic = segment;
       if (segment->p_type == PT_INTERP) file_.interpreter = image_.Text(segment->p_offset);
     }

@@ -1,20 +1,23 @@
 #include "src/doctor/find_library.h"
 
+#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <set>
 #include <string_view>
 
-#include "exp/doctor/elf.h"
 #include "src/doctor/loader_cache.h"
 #include "src/doctor/text.h"
 
 namespace xp::doctor {
 namespace {
 
-void AddConf(const System& system, const std::string& path, int depth,
+// Each file once: they may include each other.
+void AddConf(const System& system, const std::string& path, std::set<std::string>& seen,
              std::vector<std::string>& folders) {
-  if (depth > 4) return;
+  if (!seen.insert(path).second) return;
   for (std::string line : Lines(system.Text(path).value_or(""))) {
     line = Trimmed(line.substr(0, line.find('#')));
     if (line.starts_with("include ")) {
@@ -24,7 +27,7 @@ void AddConf(const System& system, const std::string& path, int depth,
       std::string folder = pattern.substr(0, pattern.rfind('/'));
       for (const std::string& name : system.Names(folder)) {
         if (name.ends_with(".conf"))
-          AddConf(system, fmt::format("{}/{}", folder, name), depth + 1, folders);
+          AddConf(system, fmt::format("{}/{}", folder, name), seen, folders);
       }
     } else if (line.starts_with('/')) {
       folders.push_back(line);
@@ -40,15 +43,18 @@ void AddList(const std::string& list, std::vector<std::string>& folders) {
   }
 }
 
+// The loader passes over files of another kind of machine (32 bits, say) and looks further; at what
+// is no ELF file, or a damaged one, it stops and says so.
 bool Fits(const System& system, const std::string& path, uint16_t machine) {
   if (!system.Exists(path)) return false;
-  if (machine == 0) return true;
-  auto bytes = system.Bytes(path);
-  auto elf = bytes ? ParseElf(bytes->bytes, nullptr) : std::nullopt;
-  if (elf) return elf->machine == machine;
-  // One of 32 bits, say; at what is no ELF file at all, ld.so stops and says so.
-  return !bytes ||
-         !std::string_view(bytes->bytes.data(), bytes->bytes.size()).starts_with("\177ELF");
+  auto file = machine == 0 ? std::nullopt : system.Bytes(path);
+  if (!file) return true;
+  const std::string_view bytes(file->bytes.data(), file->bytes.size());
+  Elf64_Ehdr header;
+  if (bytes.size() < sizeof(header) || !bytes.starts_with(ELFMAG)) return true;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB &&
+         header.e_machine == machine;
 }
 
 }  // namespace
@@ -75,7 +81,8 @@ std::string FindLibrary(const System& system, const std::string& soname, const S
       if (Fits(system, path, search.machine)) return path;
     }
   } else {  // what ldconfig would make of it
-    AddConf(system, "/etc/ld.so.conf", 0, folders);
+    std::set<std::string> seen;
+    AddConf(system, "/etc/ld.so.conf", seen, folders);
   }
   for (const char* usual :
        {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",

@@ -84,7 +84,8 @@ Finding Turbo(const System& system) {
 // CPUs that the process may run on (cpuset, taskset), from "Cpus_allowed_list: 0-3,8"; 0: not told.
 int AllowedCpus(const System& system) {
   constexpr std::string_view kName = "Cpus_allowed_list:";
-  int count = 0;
+  constexpr int64_t kMostCpus = 1 << 20;
+  int64_t count = 0;
   for (const std::string& line : Lines(system.Text("/proc/self/status").value_or(""))) {
     if (!line.starts_with(kName)) continue;
     std::string list = line.substr(kName.size());
@@ -94,13 +95,13 @@ int AllowedCpus(const System& system) {
       size_t dash = part.find('-');
       auto first = Number(part);
       auto last = dash == std::string::npos ? first : Number(part.substr(dash + 1));
-      if (first && last && *last >= *first && *last < (1 << 20)) {
-        count += static_cast<int>(*last - *first) + 1;
+      if (first && last && *first >= 0 && *last >= *first && *last < kMostCpus) {
+        count += *last - *first + 1;
       }
       at = end + 1;
     }
   }
-  return count;
+  return static_cast<int>(std::min(count, kMostCpus));
 }
 
 Finding CpuGroup(const System& system, const CgroupLimits& group) {
@@ -162,7 +163,7 @@ std::map<std::string, double> Meminfo(const System& system) {
     size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
     auto kib = Number(line.substr(colon + 1));
-    if (kib) out[line.substr(0, colon)] = static_cast<double>(*kib) * 1024;
+    if (kib && *kib >= 0) out[line.substr(0, colon)] = static_cast<double>(*kib) * 1024;
   }
   return out;
 }
@@ -189,13 +190,14 @@ Finding Memory(const std::map<std::string, double>& info) {
 Finding Swap(const System& system, const std::map<std::string, double>& info) {
   Finding f{.id = "swap", .group = "health"};
   double total = info.count("SwapTotal") ? info.at("SwapTotal") : 0;
-  double used = info.count("SwapFree") ? total - info.at("SwapFree") : 0;
+  double used = info.count("SwapFree") ? std::max(0.0, total - info.at("SwapFree")) : 0;
   // "some avg10=0.00 avg60=0.00 avg300=0.00 total=0" (Documentation/accounting/psi.rst): the
   // share of time in which something waited for memory.
   double waiting = 0;
   std::string pressure = system.Text("/proc/pressure/memory").value_or("");
   if (size_t at = pressure.find("avg60="); at != std::string::npos) {
     waiting = std::atof(pressure.c_str() + at + 6);
+    if (!(waiting >= 0 && waiting <= 100)) waiting = 0;  // no share
   }
   f.found = total > 0 ? fmt::format("{} of {} swapped out", Gib(used), Gib(total)) : "no swap";
   if (waiting > 0) f.found += fmt::format(", {:.1f} % of a minute waiting for memory", waiting);

@@ -227,7 +227,10 @@ std::string HostSystem::Output(const std::vector<std::string>& command) const {
 }  // namespace
 
 std::unique_ptr<System> MakeHostSystem(const std::string& root) {
-  return std::make_unique<HostSystem>(root);
+  // As RealPath finds it, so that what lies below can be told from what doesn't.
+  std::error_code error;
+  const fs::path real = root.empty() ? fs::path() : fs::canonical(root, error);
+  return std::make_unique<HostSystem>(error || real == "/" ? root : real.string());
 }
 
 }  // namespace xp::doctor

@@ -14,12 +14,25 @@
 namespace xp::doctor {
 namespace {
 
+bool IsFolder(const System& system, const std::string& path) { return system.Exists(path + "/."); }
+
+// Something of that name is there, but a link that leads nowhere, or to itself.
+bool IsLostLink(const System& system, const std::string& path) {
+  if (path.empty() || system.Exists(path)) return false;
+  const size_t slash = path.rfind('/');
+  const bool bare = slash == std::string::npos;
+  const std::vector<std::string> names =
+      system.Names(bare ? "." : path.substr(0, std::max<size_t>(slash, 1)));
+  return std::find(names.begin(), names.end(), bare ? path : path.substr(slash + 1)) != names.end();
+}
+
 std::optional<ElfFile> Load(const System& system, const std::string& path, std::string* why) {
   auto bytes = system.Bytes(path);
   if (!bytes) {
-    *why = !system.Exists(path) ? "there is no such file, or only a link that leads nowhere"
-           : !system.Names(path).empty() ? "a folder, no ELF file"
-                                         : "it is no file, or can't be read";
+    *why = IsLostLink(system, path) ? "a link that leads nowhere"
+           : !system.Exists(path)   ? "there is no such file"
+           : IsFolder(system, path) ? "a folder, no ELF file"
+                                    : "it is no file, or can't be read";
     return std::nullopt;
   }
   return ParseElf(bytes->bytes, why);
@@ -78,7 +91,8 @@ std::string Symbols(const NeededVersion& v) {
 
 struct Lacking {
   std::vector<std::string> versions, libraries;
-  std::string best;  // of glibc and libstdc++ here
+  std::vector<std::string> broken;  // found, and what is wrong with them
+  std::string best;                 // of glibc and libstdc++ here
 };
 
 // Goes through a file and all libraries below it, as the dynamic linker loads them.
@@ -130,7 +144,10 @@ class Closure {
         continue;
       }
       auto elf = Load(system_, found, &why);
-      if (!elf) continue;
+      if (!elf) {
+        out_.broken.push_back(fmt::format("{} is {}{}", found, why, Of(node)));
+        continue;
+      }
       if (soname.starts_with("libc.so") || soname.starts_with("libstdc++")) AddHere(soname, *elf);
       defined_[soname] = elf->defined;
       queue_.push_back({std::move(*elf), found, soname, handed_down});
@@ -175,13 +192,14 @@ uint16_t OwnMachine(const System& system) {
 }
 
 void Judge(const Lacking& lacking, Finding& f) {
-  if (lacking.versions.empty() && lacking.libraries.empty()) return;
+  if (lacking.versions.empty() && lacking.libraries.empty() && lacking.broken.empty()) return;
   f.level = Level::kError;
   std::string text;
   if (!lacking.versions.empty()) text = "missing " + Listed(lacking.versions);
   if (!lacking.libraries.empty()) {
     text += (text.empty() ? "" : "; ") + Listed(lacking.libraries) + " not found";
   }
+  if (!lacking.broken.empty()) text += (text.empty() ? "" : "; ") + Listed(lacking.broken);
   f.found += (f.found.empty() ? "" : "; ") + text;
   f.why = "the dynamic linker refuses to load it";
   bool glibc = text.find("GLIBC_") != std::string::npos;
@@ -193,32 +211,43 @@ void Judge(const Lacking& lacking, Finding& f) {
                     "build it here; glibc itself can't be updated alone"
           : cxx   ? "install a newer libstdc++6 (libstdcxx-ng in conda) and put it first in "
                     "LD_LIBRARY_PATH, or build it with this system's compiler"
-                  : "install what is missing, or point LD_LIBRARY_PATH at its folder";
+          : lacking.libraries.empty() && lacking.versions.empty()
+              ? "install the broken files again"
+              : "install what is missing, or point LD_LIBRARY_PATH at its folder";
+}
+
+// Of what is no file to look into.
+Finding CannotTell(const std::string& found, const char* fix) {
+  return {.id = "library",
+          .group = "versions",
+          .level = Level::kError,
+          .found = found,
+          .needed = "a library or program of 64 bits (ELF)",
+          .why = "nothing can be said of it",
+          .fix = fix};
 }
 
 }  // namespace
 
 Findings CheckLibrary(const System& system, const std::string& name) {
+  constexpr const char* kNameOne = "name a .so file or a program";
+  if (name.empty()) return {CannotTell("no name was given", kNameOne)};
   Finding f{.id = "library", .group = "versions"};
   std::string why, path = name;
   uint16_t machine = OwnMachine(system);
   // A bare name that is no file here is one for the loader.
-  const bool soname = !name.empty() && name.find('/') == std::string::npos && !system.Exists(name);
+  const bool soname =
+      name.find('/') == std::string::npos && !system.Exists(name) && !IsLostLink(system, name);
   if (soname) path = FindLibrary(system, name, {{}, {}, machine});
-  auto elf = path.empty() ? std::nullopt : Load(system, path, &why);
   if (path.empty()) {
-    why = soname ? "no such file here, and the loader finds none by LD_LIBRARY_PATH, "
-                   "/etc/ld.so.cache and the usual folders"
-                 : "there is no such file";
+    return {CannotTell(name + ": no such file here, and the loader finds none by LD_LIBRARY_PATH, "
+                              "/etc/ld.so.cache and the usual folders",
+                       "install it, name its path, or point LD_LIBRARY_PATH at its folder")};
   }
+  auto elf = Load(system, path, &why);
   if (!elf) {
-    f.level = Level::kError;
-    f.found = (path.empty() ? name : path) + ": " + why;
-    f.needed = "a library or program of 64 bits (ELF)";
-    f.why = "nothing can be said of it";
-    f.fix = soname ? "install it, name its path, or point LD_LIBRARY_PATH at its folder"
-                   : "name a .so file or a program";
-    return {f};
+    return {
+        CannotTell(path + ": " + why, soname ? "install it again, or name its path" : kNameOne)};
   }
   if (machine != 0 && elf->machine != machine) {
     f.level = Level::kError;
@@ -238,7 +267,7 @@ Findings CheckLibrary(const System& system, const std::string& name) {
   f.found = path + " needs " + (f.needed.empty() ? "no version in particular" : f.needed);
   if (!lacking.best.empty()) f.found += "; this system has " + lacking.best;
   Judge(lacking, f);
-  return {f};
+  return {Shortened(std::move(f))};
 }
 
 Findings CheckBinary(const Subject& s) {

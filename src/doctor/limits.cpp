@@ -57,7 +57,9 @@ std::string SoftLimit(const std::vector<std::string>& lines, const std::string& 
 Finding Judge(const Limit& limit, const std::vector<std::string>& lines) {
   Finding f{.id = limit.id, .group = "health", .level = Level::kAbsent};
   std::string soft = SoftLimit(lines, limit.line);
-  if (soft.empty()) {
+  // As far as 63 bits count; above that it is as good as none.
+  const bool digits = soft.find_first_not_of("0123456789") == std::string::npos;
+  if (soft.empty() || (soft != "unlimited" && !digits)) {
     f.found = "the limit can't be read";
     return f;
   }
@@ -67,7 +69,7 @@ Finding Judge(const Limit& limit, const std::vector<std::string>& lines) {
   };
   f.level = Level::kOk;
   f.needed = limit.warning == kAny ? "no limit" : show(limit.warning) + " or more";
-  auto amount = Number(soft);  // "unlimited" is no number
+  auto amount = Number(soft);
   f.found = amount ? show(*amount) : "no limit";
   if (!amount) return f;
   f.numbers = {{limit.bytes ? "soft_bytes" : "soft", static_cast<double>(*amount)}};

@@ -80,6 +80,17 @@ std::string Gib(double bytes) {
   return gib < 100 ? fmt::format("{:.1f} GiB", gib) : fmt::format("{:.0f} GiB", gib);
 }
 
+Finding Shortened(Finding finding) {
+  constexpr size_t kMost = 2000;
+  for (std::string* text : {&finding.found, &finding.needed, &finding.why, &finding.fix}) {
+    if (text->size() <= kMost) continue;
+    size_t end = kMost;
+    while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xC0) == 0x80) --end;
+    *text = text->substr(0, end) + "...";
+  }
+  return finding;
+}
+
 std::string Listed(const std::vector<std::string>& words) {
   std::string out;
   for (size_t i = 0; i < words.size(); ++i) {

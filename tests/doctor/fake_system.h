@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,8 @@ class FakeSystem : public System {
   std::map<std::string, std::string> outputs;  // by program's first word
   std::map<std::pair<std::string, std::string>, int64_t> answers;
   std::vector<std::string> writable;
+  std::set<std::string> folders;     // empty ones: others are where files lie
+  std::set<std::string> lost_links;  // that lead nowhere
   std::optional<std::string> kernel_log;
   Gpus gpus;
   std::string binary;  // of the program that looks; empty: not looked at
@@ -34,10 +37,14 @@ class FakeSystem : public System {
     return FileBytes{nullptr, {it->second.data(), it->second.size()}};
   }
   bool Exists(const std::string& path) const override {
+    if (path.ends_with("/.")) {
+      const std::string folder = path.substr(0, path.size() - 2);
+      return files.count(folder) == 0 && Exists(folder);
+    }
     for (const auto& [name, text] : files) {
       if (name == path || name.starts_with(path + "/")) return true;
     }
-    return spaces.count(path) > 0;
+    return spaces.count(path) + folders.count(path) > 0;
   }
   std::string RealPath(const std::string& path) const override {
     auto it = links.find(path);
@@ -50,6 +57,11 @@ class FakeSystem : public System {
       std::string rest = name.substr(folder.size() + 1);
       rest = rest.substr(0, rest.find('/'));
       if (names.empty() || names.back() != rest) names.push_back(rest);
+    }
+    for (const std::string& link : lost_links) {
+      if (link.rfind('/') == folder.size() && link.starts_with(folder)) {
+        names.push_back(link.substr(folder.size() + 1));
+      }
     }
     return names;
   }

@@ -57,7 +57,7 @@ TEST_CASE("a library that needs a newer one names the missing versions and their
   s.files["/app/needy.so"] = Content(FAKE_NEEDY);
   s.files["/lib/libfake_future.so"] = Content(FAKE_FUTURE);
   for (const char* name : {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}) {
-    s.files[std::string("/lib/") + name] = "";
+    s.files[std::string("/lib/") + name] = Content(FAKE_FUTURE);
   }
   Finding good = CheckLibrary(s, "/app/needy.so").front();
   INFO(good.found);
@@ -122,7 +122,7 @@ TEST_CASE("what a needed library needs counts, too, and where it is looked for")
   s.files["/old/libfake_future.so"] = middle;
   s.files["/new/libfake_future.so"] = Content(FAKE_FUTURE);
   for (const char* name : {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}) {
-    s.files[std::string("/lib/") + name] = "";
+    s.files[std::string("/lib/") + name] = Content(FAKE_FUTURE);
   }
   s.variables["LD_LIBRARY_PATH"] = "/old:/new";
   Finding f = CheckLibrary(s, "/app/needy.so").front();
@@ -163,7 +163,7 @@ std::string Cache(const std::vector<std::pair<std::string, std::string>>& librar
 
 TEST_CASE("a bare name is looked up as the loader does") {
   FakeSystem s;
-  s.files["/lib/libc.so.6"] = s.files["/lib/libgcc_s.so.1"] = "";
+  s.files["/lib/libc.so.6"] = s.files["/lib/libgcc_s.so.1"] = Content(FAKE_FUTURE);
   s.files["/opt/vendor/libfake_future.so"] = Content(FAKE_FUTURE);
   auto found = [&] { return CheckLibrary(s, "libfake_future.so").front(); };
   CHECK(found().level == Level::kError);
@@ -235,8 +235,47 @@ TEST_CASE("files that can't run here say what they are") {
   CHECK(found(changed(18, static_cast<char>(183))) == "/x is for AArch64, this system is x86-64");
   s.files["/folder/file"] = "";
   CHECK(CheckLibrary(s, "/folder").front().found == "/folder: a folder, no ELF file");
-  CHECK(CheckLibrary(s, "/none").front().found ==
-        "/none: there is no such file, or only a link that leads nowhere");
+  s.folders.insert("/empty");
+  CHECK(CheckLibrary(s, "/empty").front().found == "/empty: a folder, no ELF file");
+  s.lost_links.insert("/lost/link.so");
+  CHECK(CheckLibrary(s, "/lost/link.so").front().found ==
+        "/lost/link.so: a link that leads nowhere");
+  CHECK(CheckLibrary(s, "/none").front().found == "/none: there is no such file");
+  CHECK(CheckLibrary(s, "").front().found == "no name was given");
+}
+
+// The end of a file that a copy or a download lost: more than sections and symbols for debuggers.
+TEST_CASE("an ELF file whose end is missing") {
+  const std::string elf = Content(FAKE_NEEDY);
+  Elf64_Ehdr header;
+  std::memcpy(&header, elf.data(), sizeof(header));
+  uint64_t end = 0;
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, elf.data() + header.e_phoff + i * sizeof(segment), sizeof(segment));
+    if (segment.p_type == PT_LOAD) end = std::max(end, segment.p_offset + segment.p_filesz);
+  }
+  REQUIRE(end < elf.size());
+  std::string why;
+  CHECK(ParseElf(elf.substr(0, end), &why));
+  CHECK_FALSE(ParseElf(elf.substr(0, end - 1), &why));
+  CHECK(why == "an ELF file that is damaged or was cut off");
+}
+
+TEST_CASE("a library that is needed and is none is named") {
+  FakeSystem s;
+  s.files["/app/needy.so"] = Content(FAKE_NEEDY);
+  for (const char* name : {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}) {
+    s.files[std::string("/lib/") + name] = Content(FAKE_FUTURE);
+  }
+  s.files["/lib/libfake_future.so"] = Content(FAKE_FUTURE);
+  REQUIRE(CheckLibrary(s, "/app/needy.so").front().level == Level::kOk);
+  s.files["/lib/libfake_future.so"] = Content(FAKE_FUTURE).substr(0, 4000);
+  Finding f = CheckLibrary(s, "/app/needy.so").front();
+  CHECK(f.level == Level::kError);
+  INFO(f.found);
+  CHECK(f.found.ends_with("/lib/libfake_future.so is an ELF file that is damaged or was cut off"));
+  CHECK(f.fix == "install the broken files again");
 }
 
 TEST_CASE("a hostile ELF file costs neither time nor memory") {

@@ -113,6 +113,10 @@ code 1 "$exp" doctor --library /usr/bin/ldd
 has "$(cat out)" "a script"
 code 1 "$exp" doctor --library "$dir"
 has "$(cat out)" "a folder"
+mkdir empty; code 1 "$exp" doctor --library empty
+has "$(cat out)" "a folder"
+ln -s nowhere lost.so; code 1 "$exp" doctor --library lost.so
+has "$(cat out)" "a link that leads nowhere"
 mkfifo pipe.so
 code 1 "$exp" doctor --library pipe.so
 # What a library needs that the program needs; both are asked of the linker, too.
@@ -125,6 +129,18 @@ if command -v cc >/dev/null; then
   code 1 "$exp" doctor --library uses
   has "$(tr -s ' \n' ' ' <out)" "libinner.so (which libouter.so needs) not found"
   code 0 env LD_LIBRARY_PATH=deep "$exp" doctor --library uses
+  # Files of another machine, below a folder that is named from here: $ORIGIN is inside of it.
+  mkdir -p other/app && cp uses libouter.so other/app
+  code 1 "$exp" doctor --root other --library /app/uses
+  has "$(tr -s ' \n' ' ' <out)" "libc.so.6 and libinner.so (which libouter.so needs) not found"
+  # A copy that ended early, which `file` and `readelf -d` don't mind.
+  mkdir cut && python3 -c '
+import struct
+b = open("libouter.so", "rb").read()
+loads = [struct.unpack_from("<IIQQQQQQ", b, struct.unpack_from("<Q", b, 32)[0] + 56 * i) for i in range(struct.unpack_from("<H", b, 56)[0])]
+open("cut/libouter.so", "wb").write(b[:max(p[2] + p[5] for p in loads if p[0] == 1) - 1])'
+  code 1 env LD_LIBRARY_PATH=cut:deep "$exp" doctor --library uses
+  has "$(tr -s ' \n' ' ' <out)" "cut/libouter.so is an ELF file that is damaged or was cut off"
   printf '\267' | dd of=uses bs=1 seek=18 conv=notrunc status=none
   code 1 "$exp" doctor --library uses
   has "$(cat out)" "is for AArch64"

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -10,107 +9,24 @@
 #include "exp/bench/photos.h"
 #include "exp/config/reader.h"
 #include "exp/models/zoo.h"
-#include "src/train/device.h"
+#include "src/bench/matrix_values.h"
 
 namespace xp::bench {
 namespace {
 
 using config::Reader;
 
-void RequireSome(const Reader& r, const char* key, bool empty) {
-  if (empty) r.Bad(key, "is empty", "a value or a list of them");
-}
-
-// The path of one value of a list, so that a mistake in it is found; of a single value the key.
-std::string Item(const Reader& r, const char* key, size_t i) {
-  const config::Node* node = r.Raw(key);
-  return node != nullptr && node->IsList() ? std::string(key) + "." + std::to_string(i) : key;
-}
-
-// `judge` says of a text what is wrong with it, and what was expected; an empty first: nothing.
-template <class Judge>
-void RequireEach(const Reader& r, const char* key, const std::vector<std::string>& values,
-                 Judge judge) {
-  RequireSome(r, key, values.empty());
-  for (size_t i = 0; i < values.size(); ++i) {
-    auto [wrong, expected] = judge(values[i]);
-    if (!wrong.empty()) r.Bad(Item(r, key, i), wrong + ": `" + values[i] + "`", expected);
-  }
-}
-
-using Verdict = std::pair<std::string, std::string>;
-
-std::vector<int> Numbers(const Reader& r, const char* key, std::vector<int64_t> fallback,
-                         int64_t most, int64_t least = 1) {
-  std::vector<int> out;
-  for (int64_t n : r.Ints(key, std::move(fallback))) {
-    if (n < least || n > most) {
-      r.Bad(Item(r, key, out.size()), "is out of range",
-            fmt::format("whole numbers from {} to {}", least, most));
-    }
-    out.push_back(static_cast<int>(n));
-  }
-  RequireSome(r, key, r.Has(key) && out.empty());
-  return out;
-}
-
-int Number(const Reader& r, const char* key, int fallback, int64_t most, int64_t least = 1) {
-  if (r.Has(key) && r.Raw(key)->IsList()) r.Bad(key, "is a list", "one number: it makes no rows");
-  return Numbers(r, key, {fallback}, most, least).front();
-}
-
-std::vector<bool> Switches(const Reader& r, const char* key) {
-  const config::Node* node = r.Raw(key);
-  std::vector<bool> values;
-  std::vector<config::Node> items =
-      node->IsList() ? node->items() : std::vector<config::Node>{*node};
-  for (const config::Node& item : items) {
-    if (!item.IsBool()) {
-      r.Bad(Item(r, key, values.size()), "is no switch", "true, false or a list of them");
-    }
-    values.push_back(item.AsBool());
-  }
-  RequireSome(r, key, values.empty());
-  return values;
-}
-
-std::vector<std::string> Models(const Reader& r, std::vector<std::string> fallback) {
-  std::vector<std::string> models = r.Strings("models", std::move(fallback));
-  RequireEach(r, "models", models, [](const std::string& model) -> Verdict {
-    try {
-      models::FindInZoo(model);
-    } catch (const Error& e) {
-      return {"names no model", e.text().expected};
-    }
-    return {};
-  });
-  return models;
-}
-
-std::vector<std::string> Precisions(const Reader& r, std::vector<std::string> fallback) {
-  static const std::vector<std::string> known{"fp32", "tf32", "bf16", "fp16"};
-  std::vector<std::string> precisions = r.Strings("precisions", std::move(fallback));
-  RequireEach(r, "precisions", precisions, [](const std::string& p) -> Verdict {
-    if (std::find(known.begin(), known.end(), p) != known.end()) return {};
-    return {"names no precision", "fp32, tf32, bf16 or fp16"};
-  });
-  return precisions;
-}
-
-double Positive(const Reader& r, const char* key, double fallback) {
-  double value = r.Double(key, fallback);
-  if (!(value > 0) || value > 3600) r.Bad(key, "is out of range", "seconds, above 0");
-  return value;
-}
+constexpr size_t kMostRows = 10000;  // days of measuring: a list that went wrong
+constexpr int kMostPixels = 16384;   // a side; SSD's anchors alone take gigabytes beyond it
 
 void ReadPart(const Reader& r, LoaderPart* part) {
   part->images = r.String("images", "");
   std::error_code error;
   if (!part->images.empty() && !std::filesystem::is_directory(part->images, error)) {
-    r.Bad("images", "is no folder: " + part->images, "a folder with .jpg files");
+    r.Bad("images", "is no folder", "a folder with .jpg files");
   }
   if (!part->images.empty() && FindJpegs(part->images).empty()) {
-    r.Bad("images", "holds no JPEG: " + part->images, "a folder with .jpg files");
+    r.Bad("images", "holds no JPEG", "a folder with .jpg files");
   }
   part->count = Number(r, "count", part->count, 1000000);
   part->size = Number(r, "size", part->size, 4096);
@@ -123,22 +39,21 @@ struct Lists {
   std::vector<std::string> devices, models, precisions;
   std::vector<int> batches;
   std::vector<bool> captured, fusion, deterministic;
+
+  size_t Rows() const {
+    return devices.size() * models.size() * precisions.size() * batches.size() * captured.size() *
+           fusion.size() * deterministic.size();
+  }
 };
 
 Lists ReadLists(const Reader& r, const Lists& outer) {
-  Lists l = outer;
-  l.devices = r.Strings("devices", outer.devices);
-  RequireEach(r, "devices", l.devices, [](const std::string& device) -> Verdict {
-    if (train::IsDeviceName(device)) return {};
-    return {"names no device", "auto, cpu, cuda or cuda:N"};
-  });
-  l.models = Models(r, outer.models);
-  l.precisions = Precisions(r, outer.precisions);
-  if (r.Has("batches")) l.batches = Numbers(r, "batches", {}, 65536);
-  if (r.Has("graph")) l.captured = Switches(r, "graph");
-  if (r.Has("fusion")) l.fusion = Switches(r, "fusion");
-  if (r.Has("deterministic")) l.deterministic = Switches(r, "deterministic");
-  return l;
+  return {Devices(r, outer.devices),
+          Models(r, outer.models),
+          Precisions(r, outer.precisions),
+          Numbers(r, "batches", {outer.batches.begin(), outer.batches.end()}, 65536),
+          Switches(r, "graph", outer.captured),
+          Switches(r, "fusion", outer.fusion),
+          Switches(r, "deterministic", outer.deterministic)};
 }
 
 // Where only height or width is given, the other one is the model's own.
@@ -150,7 +65,12 @@ void FillSize(const Case& given, Case* c) {
   if (c->width == 0) c->width = entry.width;
 }
 
-void AddProduct(const Lists& l, const Case& base, std::vector<Case>* cases) {
+void AddProduct(const Reader& r, const Lists& l, const Case& base, std::vector<Case>* cases) {
+  if (cases->size() + l.Rows() > kMostRows) {
+    throw UsageError({.what = fmt::format("the matrix has {} rows", cases->size() + l.Rows()),
+                      .where = r.Where(""),
+                      .expected = fmt::format("at most {}", kMostRows)});
+  }
   Case c = base;
   for (const std::string& device : l.devices) {
     for (const std::string& model : l.models) {
@@ -184,7 +104,7 @@ void LeaveOutRepeated(std::vector<Case>* cases) {
 // A bound that no case can keep is a mistake.
 void ReadBound(const Reader& r, Case* c) {
   if (!r.Has("seconds_a_case")) return;
-  c->seconds_a_case = Positive(r, "seconds_a_case", 0);
+  c->seconds_a_case = Seconds(r, "seconds_a_case", 0);
   const double least = c->repeats * c->seconds_a_repeat;
   if (c->seconds_a_case > least) return;
   r.Bad("seconds_a_case", "is too little",
@@ -201,21 +121,21 @@ void ReadSteps(const Reader& r, const Case& base, Matrix* m) {
                           {base.fusion},
                           {base.deterministic}});
   Case c = base;
-  c.seconds_a_repeat = Positive(r, "seconds_a_repeat", c.seconds_a_repeat);
-  c.settle_seconds = Positive(r, "settle_seconds", c.settle_seconds);
+  c.seconds_a_repeat = Seconds(r, "seconds_a_repeat", c.seconds_a_repeat);
+  c.settle_seconds = Seconds(r, "settle_seconds", c.settle_seconds);
   c.repeats = Number(r, "repeats", c.repeats, 1000);
   c.warmup = Number(r, "warmup", c.warmup, 100000);
   c.threads = Number(r, "threads", c.threads, 4096, 0);
-  c.height = Number(r, "height", c.height, 65536, 0);
-  c.width = Number(r, "width", c.width, 65536, 0);
+  c.height = Number(r, "height", c.height, kMostPixels, 0);
+  c.width = Number(r, "width", c.width, kMostPixels, 0);
   c.profile = r.Bool("profile", c.profile);
   ReadBound(r, &c);
   if (r.Has("parts")) {
     std::vector<Reader> parts = r.Children("parts");
-    RequireSome(r, "parts", parts.empty());
-    for (const Reader& part : parts) AddProduct(ReadLists(part, l), c, &m->cases);
+    if (parts.empty()) r.Bad("parts", "is empty", "a list of dicts");
+    for (const Reader& part : parts) AddProduct(part, ReadLists(part, l), c, &m->cases);
   } else {
-    AddProduct(l, c, &m->cases);
+    AddProduct(r, l, c, &m->cases);
   }
   LeaveOutRepeated(&m->cases);
 }
@@ -268,11 +188,7 @@ std::vector<Case> EndToEndCases(const EndToEndPart& part, const Case& like) {
 
 void ReadEndToEnd(const Reader& r, const Case& base, EndToEndPart* part) {
   ReadPart(r, part);
-  part->models = Models(r, {"resnet50"});
-  RequireEach(r, "models", part->models, [](const std::string& model) -> Verdict {
-    if (models::CreateFromZoo(model)->task() == models::Task::kClassification) return {};
-    return {"names a detector", "classifiers; `exp run` of a detector reports its img/s an epoch"};
-  });
+  part->models = Models(r, {"resnet50"}, true);
   part->precisions = Precisions(r, {base.precision});
   part->epochs = Number(r, "epochs", part->epochs, 1000);
   part->images_an_epoch = Number(r, "images_an_epoch", part->images_an_epoch, 10000000);
@@ -286,8 +202,7 @@ Matrix ReadMatrix(const config::Node& root, const Case& base) {
   ReadSteps(r, base, &m);
   if (r.Bool("largest_batch", false)) m.largest = EachCombination(m.cases);
   m.largest_batch_limit = Number(r, "largest_batch_limit", m.largest_batch_limit, 65536);
-  m.torch_modes = r.Strings("torch_modes", m.torch_modes);
-  RequireEach(r, "torch_modes", m.torch_modes, [](const std::string& mode) -> Verdict {
+  m.torch_modes = Words(r, "torch_modes", m.torch_modes, [](const std::string& mode) -> Verdict {
     if (mode == "eager" || mode == "compile") return {};
     return {"names no mode", "eager or compile"};
   });
@@ -299,17 +214,7 @@ Matrix ReadMatrix(const config::Node& root, const Case& base) {
     ReadEndToEnd(r.Child("end_to_end"), base, &m.end_to_end_part);
     m.end_to_end = EndToEndCases(m.end_to_end_part, m.cases.front());
   }
-  std::vector<config::UnusedKey> unused = r.UnusedKeys();
-  if (!unused.empty()) {
-    throw UsageError({.what = "`" + unused.front().path + "` is no key of a bench matrix",
-                      .where = unused.front().where,
-                      .expected =
-                          "models, batches, precisions, devices, graph, fusion, "
-                          "deterministic, repeats, warmup, seconds_a_repeat, "
-                          "settle_seconds, seconds_a_case, threads, height, width, profile, parts, "
-                          "largest_batch, largest_batch_limit, torch_modes, loader, end_to_end",
-                      .next = "docs/bench.md lists them"});
-  }
+  RequireKnownKeys(r);
   return m;
 }
 

@@ -77,6 +77,36 @@ config::Resolved LoadMatrix(const Flags& f) {
   return load(overrides);
 }
 
+[[noreturn]] void Exclude(const std::string& where, const char* what, const char* expected) {
+  throw UsageError({.what = what,
+                    .where = where,
+                    .expected = expected,
+                    .next = "`exp bench --help` says what each does"});
+}
+
+// Of an earlier call nothing is measured.
+void RequireOnlyPast(const Flags& f) {
+  const bench::PastOptions& past = f.call.past;
+  const std::pair<bool, const char*> kinds[] = {{past.history, "--history"},
+                                                {past.show.has_value(), "--show"},
+                                                {!past.compare.empty(), "--compare"},
+                                                {f.continued.has_value(), "--continue"}};
+  const char* first = nullptr;
+  for (const auto& [given, name] : kinds) {
+    if (!given) continue;
+    if (first) Exclude(fmt::format("{} and {}", first, name), "they exclude each other", "one");
+    first = name;
+  }
+  Flags measuring = f;
+  if (past.history) measuring.models.clear();  // of which models the img/s are shown
+  if (!f.matrix.empty() || !f.overrides.empty() || !f.against.empty() || f.call.skip_exp ||
+      f.call.no_store || !f.call.label.empty() || !Said(measuring).empty()) {
+    Exclude(first, "it shows earlier calls and measures nothing",
+            "beside it --store, --json, --model with --history, and with the others what writes "
+            "the table");
+  }
+}
+
 // Before an hour of measuring, not behind it.
 void RequirePossible(const Flags& f) {
   for (const std::string& peer : f.against) {
@@ -92,10 +122,8 @@ void RequirePossible(const Flags& f) {
   }
   const bool other = !f.matrix.empty() || !f.overrides.empty() || !Said(f).empty();
   if (f.continued && (other || !f.call.label.empty() || f.call.no_store)) {
-    throw UsageError({.what = "a call is continued with its own matrix and label, in its store",
-                      .where = "--continue",
-                      .expected = "beside it --against, --python, --only-peer, --store and what "
-                                  "writes the table"});
+    Exclude("--continue", "a call is continued with its own matrix and label, in its store",
+            "beside it --against, --python, --only-peer, --store and what writes the table");
   }
   for (const std::string& model : f.models) models::FindInZoo(model);
   RequireWritable(f.call.past);
@@ -104,7 +132,10 @@ void RequirePossible(const Flags& f) {
 int RunBench(Flags f, const Context& context) {
   f.call.past.models = f.models;
   f.call.torch = !f.against.empty();
-  if (f.call.past.Asked()) return ShowPast(f.call.past);
+  if (f.call.past.Asked()) {
+    RequireOnlyPast(f);
+    return ShowPast(f.call.past);
+  }
   RequirePossible(f);
   StopSignals signals("the rows so far are kept");
   if (!f.continued) return BenchCall(f.call, context.argv, LoadMatrix(f), nullptr).Run();
@@ -122,8 +153,8 @@ void AddMeasuring(Command c, Flags* f) {
       .OneOf({"fp32", "tf32", "bf16", "fp16"});
   c.AddOption("--device", f->device, "auto, cpu, cuda or cuda:N");
   c.AddOption("--threads", f->threads, "CPU threads; 0: all").Range(0, 4096);
-  c.AddOption("--height", f->height, "of the images; 0: the model's own").Range(0, 65536);
-  c.AddOption("--width", f->width, "of the images; 0: the model's own").Range(0, 65536);
+  c.AddOption("--height", f->height, "of the images; 0: the model's own").Range(0, 16384);
+  c.AddOption("--width", f->width, "of the images; 0: the model's own").Range(0, 16384);
   c.AddOption("--seconds", f->seconds, "length of a repeat").Range(1e-6, 3600.0);
   c.AddOption("--repeats", f->repeats, "the median repeat counts").Range(1, 1000);
   c.AddOption("--settle", f->settle, "at most so long for steady clocks").Range(1e-6, 3600.0);

@@ -87,7 +87,9 @@ void BenchCall::Continue(const record::BenchRecord& record) {
   record_ = record;
   store_ = std::make_unique<record::Store>(record::OpenFoundStore(options_.past.store));
   if (store_->read_only()) {
-    throw JobError({.what = "the store can't be written", .where = store_->folder().string()});
+    throw JobError({.what = "the store can't be written",
+                    .where = store_->folder().string(),
+                    .next = "check its owner and mode"});
   }
   rows_ = RowsOf(*store_, record);
   earlier_ = bench::EarlierRows(rows_);

@@ -1,9 +1,28 @@
 #include "exp/graph/builder.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "exp/base/error.h"
+
 namespace xp::graph {
+namespace {
+
+// A window that its map has no place for: what it would give has no pixels.
+void RequirePlace(const std::string& name, const Shape& in, int window, int pad) {
+  if (std::min(in[1], in[2]) + 2 * pad >= window) return;
+  throw UsageError(
+      {.what = fmt::format("the images are too small for this network: at `{}` a window of {} x {} "
+                           "is to slide over a map of {} x {} pixels",
+                           name, window, window, in[2], in[1]),
+       .expected = "images of about the size that the network is made for",
+       .next = "look at img_scale, at the crops, or at --height and --width of `exp bench`"});
+}
+
+}  // namespace
 
 int ConvOutputSize(int size, int kernel, int stride, int pad, int dilation) {
   return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
@@ -38,6 +57,7 @@ TensorId ImageNormalize(Graph& g, TensorId images, TensorId sizes, const Normali
 
 TensorId Conv2d(Graph& g, TensorId x, const std::string& name, const ConvOptions& o) {
   Shape in = g.tensor(x).shape;
+  RequirePlace(name, in, o.dilation * (o.kernel - 1) + 1, o.pad);
   int height = ConvOutputSize(static_cast<int>(in[1]), o.kernel, o.stride, o.pad, o.dilation);
   int width = ConvOutputSize(static_cast<int>(in[2]), o.kernel, o.stride, o.pad, o.dilation);
   TensorId w = g.AddParam({.name = name + ".weight",
@@ -117,6 +137,7 @@ TensorId Add(Graph& g, std::vector<TensorId> xs, const std::string& name) {
 
 TensorId MaxPool(Graph& g, TensorId x, const PoolAttrs& attrs, const std::string& name) {
   Shape in = g.tensor(x).shape;
+  if (!attrs.ceil) RequirePlace(name, in, attrs.kernel, attrs.pad);  // else a part of it is enough
   TensorId y = g.AddTemp(name, {in[0], PoolOutputSize(static_cast<int>(in[1]), attrs),
                                 PoolOutputSize(static_cast<int>(in[2]), attrs), in[3]});
   g.AddOp(OpType::kMaxPool, {x}, {y, kNoTensor}, attrs, name);

@@ -88,6 +88,10 @@ cmp first.csv second.csv && [ "$(wc -l <first.csv)" = 28 ] || fail "rows of the 
 refused 2 "own matrix" "$exp" bench tiny.yaml --continue INT
 refused 2 "own matrix" "$exp" bench --continue INT --batch 4
 refused 2 "names no call" "$exp" bench --continue nothing
+for both in "--history --show INT" "--show INT --compare INT KILL" "--continue INT --history" "tiny.yaml --show INT" "--compare INT KILL --batch 4" \
+  "--show INT --model resnet18" "--history --label new" "--show INT --against torch"; do
+  refused 2 "exp bench --help" "$exp" bench $both
+done
 python3 -c '
 import json, sqlite3
 build = json.load(open("after.json"))["environment"]["program"]["build_id"]

@@ -2,6 +2,7 @@
 #include <random>
 
 #include "catch.h"
+#include "exp/base/error.h"
 #include "exp/base/hash.h"
 #include "exp/base/philox.h"
 #include "exp/graph/autodiff.h"
@@ -50,6 +51,28 @@ TEST_CASE("norm, add and relu are fused into one op, and the pass can be switche
   Block(plain, plain.AddInput("x", {1, 4, 4, 8}, DType::kF32));
   RunPasses(plain, {.fuse_norm = false, .fuse_conv = false});
   CHECK(plain.ops().size() == 7);
+}
+
+TEST_CASE("a window that a map has no place for is refused, one that may be cut isn't") {
+  Graph g = NewGraph();
+  auto refused = [&](auto build) {
+    try {
+      build();
+    } catch (const xp::Error& e) {
+      return e.kind() == xp::ErrorKind::kUsage &&
+             e.text().what.find("too small for this network") != std::string::npos;
+    }
+    return false;
+  };
+  TensorId x = g.AddInput("x", {1, 2, 5, 8}, DType::kF32);
+  // (2 - 3) / 2 + 1 is 1 in whole numbers: it would read behind the map.
+  CHECK(refused([&] { Conv2d(g, x, "c", {.out_channels = 8, .kernel = 3, .stride = 2}); }));
+  CHECK(refused([&] { Conv2d(g, x, "d", {.out_channels = 8, .kernel = 2, .dilation = 2}); }));
+  CHECK(refused([&] { MaxPool(g, x, {.kernel = 3, .stride = 2}, "p"); }));
+  TensorId y = MaxPool(g, x, {.kernel = 3, .stride = 2, .ceil = true}, "q");
+  CHECK(g.tensor(y).shape == Shape{1, 1, 2, 8});
+  y = Conv2d(g, x, "e", {.out_channels = 8, .kernel = 3, .stride = 2, .pad = 1});
+  CHECK(g.tensor(y).shape == Shape{1, 1, 3, 8});
 }
 
 TEST_CASE("every trained parameter gets one gradient view at its own offset") {

@@ -12,6 +12,7 @@
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "exp/base/printable.h"
+#include "exp/base/walk.h"
 #include "exp/data/draw.h"
 #include "exp/data/image_io.h"
 #include "exp/data/jpeg.h"
@@ -38,18 +39,20 @@ struct Options {
 };
 
 void AddFolder(const std::string& folder, std::vector<fs::path>* files) {
-  constexpr auto kOptions = fs::directory_options::skip_permission_denied;
   std::vector<fs::path> inside;
-  std::error_code error;
-  fs::recursive_directory_iterator entry(folder, kOptions, error), end;
-  for (; !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
-    if (data::HasImageEnding(entry->path()) && fs::is_regular_file(entry->path(), ignored))
-      inside.push_back(fs::absolute(entry->path()));
-  }
-  if (inside.empty()) {
+  Walk walk;
+  auto hidden = [](const fs::path& path) { return path.filename().string().starts_with('.'); };
+  walk.enter = [&](const fs::path& path) { return !hidden(path); };
+  walk.file = [&](const fs::directory_entry& entry) {
+    std::error_code error;
+    if (data::HasImageEnding(entry.path()) && !hidden(entry.path()) && entry.is_regular_file(error))
+      inside.push_back(fs::absolute(entry.path()));
+  };
+  fs::path where = folder;
+  std::error_code error = WalkFiles(folder, walk, &where);
+  if (error || inside.empty()) {
     throw UsageError({.what = error ? "can't be listed: " + error.message() : "no image is in it",
-                      .where = folder,
+                      .where = where.string(),
                       .expected = "files ending in .jpg, .jpeg, .png or .webp"});
   }
   std::sort(inside.begin(), inside.end());

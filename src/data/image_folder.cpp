@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "exp/base/error.h"
+#include "exp/base/walk.h"
 #include "exp/data/image_io.h"
 #include "exp/data/image_list.h"
 
@@ -38,26 +39,15 @@ class FolderLister {
 
   // The images of one class, also in folders inside and behind links to folders.
   std::vector<std::string> Images(const std::string& name) {
-    const fs::path folder = root_ / name;
     std::vector<std::string> files;
-    std::error_code error;
-    fs::recursive_directory_iterator entries(
-        folder, fs::directory_options::follow_directory_symlink, error);
-    if (error) Fail(folder, error, fmt::format("the folder of class `{}`", name));
-    std::vector<fs::path> above = {fs::canonical(folder, error)};
-    while (entries != fs::end(entries)) {
-      const fs::directory_entry& entry = *entries;
-      if (entry.is_directory(error)) {
-        above.resize(static_cast<size_t>(entries.depth()) + 1);
-        above.push_back(fs::canonical(entry.path(), error));
-        if (Hidden(entry.path()) || LeadsUp(above)) entries.disable_recursion_pending();
-      } else if (!Hidden(entry.path())) {
-        Take(entry.path(), &files);
-      }
-      const fs::path at = entry.path();
-      entries.increment(error);
-      if (error) Fail(at.parent_path(), error, "a folder that can be listed");
-    }
+    Walk walk;
+    walk.enter = [](const fs::path& folder) { return !Hidden(folder); };
+    walk.file = [&](const fs::directory_entry& entry) {
+      if (!Hidden(entry.path())) Take(entry.path(), &files);
+    };
+    fs::path where;
+    if (std::error_code error = WalkFiles(root_ / name, walk, &where))
+      Fail(where, error, fmt::format("the folder of class `{}`", name));
     std::sort(files.begin(), files.end());
     return files;
   }
@@ -68,16 +58,6 @@ class FolderLister {
     throw UsageError({.what = "can't be listed: " + error.message(),
                       .where = folder.string(),
                       .expected = expected});
-  }
-
-  // Whether the last of these folders, each in the one before, is or holds one of the others: a
-  // link that goes round.
-  static bool LeadsUp(const std::vector<fs::path>& folders) {
-    const fs::path& last = folders.back();
-    return std::any_of(folders.begin(), folders.end() - 1, [&](const fs::path& folder) {
-      return std::mismatch(last.begin(), last.end(), folder.begin(), folder.end()).first ==
-             last.end();
-    });
   }
 
   // What isn't there (a link that leads nowhere) or is no regular file is an image that can't be

@@ -12,6 +12,7 @@
 #include "exp/base/file.h"
 #include "exp/base/hash.h"
 #include "exp/base/parallel.h"
+#include "exp/base/walk.h"
 #include "src/snapshot/hash_cache.h"
 
 namespace fs = std::filesystem;
@@ -68,13 +69,15 @@ std::vector<std::string> NamesInLines(const std::string& text) {
   return names;
 }
 
-// Every file below a folder, relative to it.
+// Every file below a folder, relative to it, also behind links: a class's folder may be one.
 std::vector<std::string> NamesInFolder(const fs::path& folder) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
+  Walk walk;
+  walk.file = [&](const fs::directory_entry& entry) {
+    std::error_code error;
     if (entry.is_regular_file(error)) names.push_back(entry.path().lexically_relative(folder));
-  }
+  };
+  WalkFiles(folder, walk);
   return names;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "catch.h"
 #include "exp/base/child_process.h"
@@ -14,6 +15,7 @@
 #include "exp/base/philox.h"
 #include "exp/base/temporary_folder.h"
 #include "exp/base/utf8.h"
+#include "exp/base/walk.h"
 
 namespace fs = std::filesystem;
 
@@ -139,4 +141,31 @@ TEST_CASE("UTF-8 is told from what only looks like it, as RFC 3629 says") {
   }
   CHECK(xp::ValidUtf8("a\xff\xc3\xa9\xe2\x82z") ==
         "a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbdz");
+}
+
+TEST_CASE("a walk follows links, but not those that go round") {
+  const xp::TemporaryFolder temporary("walk");
+  const fs::path folder = temporary.path(), root = folder / "root";
+  for (const char* file : {"root/a", "root/b/c", "root/b/d/e", "root/skipped/f", "other/g"}) {
+    fs::create_directories((folder / file).parent_path());
+    xp::WriteFileAtomic(folder / file, file);
+  }
+  fs::create_directory_symlink("../other", root / "linked");
+  fs::create_directory_symlink("../b", root / "b/itself");
+  fs::create_directory_symlink("../..", root / "b/up");
+  fs::create_directory_symlink("../root/b",
+                               folder / "other/back");  // and b is no loop of it
+  fs::create_symlink("nowhere", root / "gone");
+  std::set<std::string> seen;
+  xp::Walk walk;
+  walk.enter = [](const fs::path& path) { return path.filename() != "skipped"; };
+  walk.file = [&](const fs::directory_entry& entry) {
+    CHECK(seen.insert(entry.path().lexically_relative(root).string()).second);
+  };
+  CHECK_FALSE(xp::WalkFiles(root, walk));
+  CHECK(seen == std::set<std::string>{"a", "b/c", "b/d/e", "gone", "linked/g", "linked/back/c",
+                                      "linked/back/d/e"});
+  fs::path where;
+  CHECK(xp::WalkFiles(root / "none", walk, &where) == std::errc::no_such_file_or_directory);
+  CHECK(where == root / "none");
 }

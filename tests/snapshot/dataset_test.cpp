@@ -75,3 +75,21 @@ TEST_CASE("odd annotation files don't hurt") {
   }
   CHECK_THROWS_AS(FingerprintDataset(t.path / "none.json", t.path, {}), xp::Error);
 }
+
+TEST_CASE("of class folders every image counts, also behind links") {
+  TemporaryFolder t;
+  Write(t.path / "set" / "cat" / "a.jpg", "aaaa");
+  Write(t.path / "elsewhere" / "dogs" / "b.jpg", "bb");
+  fs::create_directory_symlink(t.path / "elsewhere" / "dogs", t.path / "set" / "dog");
+  fs::create_directory_symlink("..", t.path / "set" / "cat" / "round");
+  DatasetOptions o{.mode = DataMode::kFull};
+  DatasetFingerprint f = FingerprintDataset("", t.path / "set", o);
+  CHECK(f.image_list == xp::HashBytes("aaaa").Hex() + " 4 cat/a.jpg\n" + xp::HashBytes("bb").Hex() +
+                            " 2 dog/b.jpg\n");
+  Write(t.path / "elsewhere" / "dogs" / "b.jpg", "bc");
+  DatasetFingerprint now = FingerprintDataset("", t.path / "set", o);
+  CHECK(now.fingerprint != f.fingerprint);
+  std::vector<DatasetChange> changes = CompareImageLists(f.image_list, now.image_list);
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].name == "dog/b.jpg");
+}

@@ -2,6 +2,7 @@
 // which one wins at run time depends on the device, so all of them must be right.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -211,11 +212,11 @@ class Checked {
 };
 
 // The number of plans that ran.
-int CheckProblem(const ConvProblem& c) {
+int CheckProblem(const ConvProblem& c, size_t most_bytes = kMaxWorkspace) {
   Device* device = TestDevice();
   Checked checked(c);
   int ran = 0;
-  for (const ConvVariant& variant : VariantsOf(c)) {
+  for (const ConvVariant& variant : VariantsOf(c, most_bytes)) {
     std::string why;
     auto graph = ConvGraph::Create(device->target, variant.problem, &why);
     if (!graph) continue;
@@ -276,6 +277,41 @@ TEST_CASE("every variant and engine of a convolution gives the reference's resul
         }
       }
     }
+  }
+}
+
+TEST_CASE("images taken in parts give the reference's result") {
+  ConvProblem p = Problem(ConvKind::kForward, DType::kF32, 9, 32, 24, 3, 2, 1);
+  p.n = 6;
+  const auto image = static_cast<size_t>((p.x_elements() + p.y_elements()) / p.n * 4);
+  auto parts = [&](size_t most_bytes) {
+    int64_t most = 1;
+    for (const ConvVariant& v : VariantsOf(p, most_bytes)) {
+      CHECK(v.problem.n * v.parts == p.n);
+      most = std::max(most, v.parts);
+    }
+    return most;
+  };
+  CHECK(parts(6 * image) == 1);
+  CHECK(parts(6 * image - 1) == 2);
+  CHECK(parts(3 * image - 1) == 3);
+  CHECK(parts(2 * image - 1) == 6);
+  CHECK(parts(1) == 6);  // no less than an image
+  p.c = 3;               // 9 x 10 x 3 values: every second image begins at 16 bytes
+  CHECK(parts(1) == 3);
+  p.c = 32;
+  p.kind = ConvKind::kWeightGrad;
+  CHECK(parts(1) == 1);
+  p.kind = ConvKind::kDataGrad;
+  CHECK(parts(image) == 6);
+  p.tf32 = true;
+  CHECK(parts(image) == 1);
+  if (TestDevice() == nullptr) return;
+  for (ConvKind kind : {ConvKind::kForward, ConvKind::kDataGrad}) {
+    p.kind = kind;
+    p.tf32 = false;
+    p.bias = p.relu = kind == ConvKind::kForward;
+    CHECK(CheckProblem(p, 2 * image) > CheckProblem(p));
   }
 }
 

@@ -152,6 +152,30 @@ TEST_CASE("SSD300's own kinds of convolution have repeatable plans") {
   CheckAll(problems, 30);
 }
 
+TEST_CASE("large maps in fp32 have more than the slowest engines") {
+  if (!H200()) return;
+  // ResNet-50's at batch 256, and those of a detector's finest level: without parts the only
+  // engine that needs no workspace is 50 times slower than the others.
+  ConvProblem resnet, detector;
+  resnet.n = 256;
+  resnet.h = resnet.w = resnet.p = resnet.q = 56;
+  resnet.c = 256, resnet.k = 64;
+  detector.n = 16;
+  detector.h = detector.p = 200;
+  detector.w = detector.q = 336;
+  detector.c = detector.k = 256;
+  for (ConvProblem p : {resnet, detector}) {
+    p.kind = ConvKind::kDataGrad;
+    std::map<std::string, int64_t> found;
+    for (const PlanCandidate& c : MakePlans(H200(), p, "", 100, nullptr).candidates) {
+      ++found[c.choice.substr(0, c.choice.find(':'))];
+    }
+    INFO(p.Key());
+    CHECK(found["plain"] >= 1);
+    CHECK(found["parts-plain"] > found["plain"]);
+  }
+}
+
 TEST_CASE("plans made ahead by many threads are those that are made when needed") {
   if (!H200()) return;
   std::vector<PlanMaker::Request> requests;

@@ -12,6 +12,9 @@ struct cudnnContext;
 
 namespace xp::graph::cuda {
 
+// Plans that want more memory for themselves are not considered.
+inline constexpr size_t kMaxWorkspace = size_t{512} << 20;
+
 // Device addresses; which of x, w and y is written depends on the problem's kind.
 struct ConvBuffers {
   void* x = nullptr;

@@ -29,6 +29,29 @@ class WithEpilogue : public ConvPlan {
   cudaStream_t stream_;
 };
 
+// Takes a part of the images after the other.
+class InParts : public ConvPlan {
+ public:
+  InParts(std::unique_ptr<ConvPlan> plan, const ConvProblem& part, int64_t parts)
+      : plan_(std::move(plan)),
+        parts_(parts),
+        x_bytes_(part.x_elements() * static_cast<int64_t>(DTypeSize(part.type))),
+        y_bytes_(part.y_elements() * static_cast<int64_t>(DTypeSize(part.type))) {}
+  size_t workspace_bytes() const override { return plan_->workspace_bytes(); }
+  std::string Compiled() const override { return plan_->Compiled(); }
+  void Run(const ConvBuffers& b, void* workspace) override {
+    for (int64_t i = 0; i < parts_; ++i) {
+      plan_->Run({static_cast<char*>(b.x) + i * x_bytes_, b.w,
+                  static_cast<char*>(b.y) + i * y_bytes_, b.bias},
+                 workspace);
+    }
+  }
+
+ private:
+  std::unique_ptr<ConvPlan> plan_;
+  int64_t parts_, x_bytes_, y_bytes_;
+};
+
 // Makes another input and other weights in the workspace, and takes a weight gradient back.
 class WithInput : public ConvPlan {
  public:
@@ -112,6 +135,23 @@ ConvProblem RowsAsWidth(ConvProblem problem) {
   return problem;
 }
 
+// Into how many equal parts the images go so that a part's maps have `most_bytes` at most, as far
+// as they can be told apart: cuDNN takes maps to begin at 16 bytes. A weight gradient is a sum over
+// the images.
+int64_t PartsOf(const ConvProblem& p, size_t most_bytes) {
+  if (p.type != DType::kF32 || p.tf32 || p.linear || p.kind == ConvKind::kWeightGrad) return 1;
+  constexpr int64_t kSize = sizeof(float), kAlignment = 16;
+  const int64_t x = p.h * p.w * p.c * kSize, y = p.p * p.q * p.k * kSize;
+  int64_t best = 1;
+  for (int64_t parts = 1; parts <= p.n; ++parts) {
+    const int64_t images = p.n / parts;
+    if (p.n % parts != 0 || images * x % kAlignment != 0 || images * y % kAlignment != 0) continue;
+    best = parts;
+    if (static_cast<size_t>(images * (x + y)) <= most_bytes) break;
+  }
+  return best;
+}
+
 ConvProblem PaddedTo(ConvProblem problem, int64_t channels) {
   problem.c = channels;
   return problem;
@@ -145,16 +185,22 @@ bool IsStem(const ConvProblem& p) {
          p.pad == std::array{3, 3} && p.dilation == std::array{1, 1};
 }
 
-std::vector<ConvVariant> VariantsOf(const ConvProblem& problem) {
+std::vector<ConvVariant> VariantsOf(const ConvProblem& problem, size_t most_bytes) {
   std::vector<ConvVariant> variants;
-  auto add = [&](const std::string& name, const ConvProblem& p, InputForm input) {
+  auto add = [&](const std::string& name, const ConvProblem& p, InputForm input,
+                 int64_t parts = 1) {
     bool has_epilogue = p.bias || p.relu;
-    if (has_epilogue) variants.push_back({name + "fused", p, false, input});
+    if (has_epilogue) variants.push_back({name + "fused", p, false, input, parts});
     ConvProblem plain = p;
     plain.bias = plain.relu = false;
-    variants.push_back({name + "plain", plain, has_epilogue, input});
+    variants.push_back({name + "plain", plain, has_epilogue, input, parts});
   };
   add("", problem, InputForm::kAsIs);
+  if (const int64_t parts = PartsOf(problem, most_bytes); parts > 1) {
+    ConvProblem part = problem;
+    part.n /= parts;
+    add("parts-", part, InputForm::kAsIs, parts);
+  }
   if (problem.linear && problem.n > 1) add("wide-", RowsAsWidth(problem), InputForm::kAsIs);
   // The gradient of an image isn't wanted by anybody.
   if (problem.kind != ConvKind::kDataGrad && !problem.linear && problem.groups == 1 &&
@@ -171,6 +217,9 @@ std::vector<ConvVariant> VariantsOf(const ConvProblem& problem) {
 
 std::unique_ptr<ConvPlan> Complete(const ConvVariant& variant, const ConvProblem& whole,
                                    std::unique_ptr<ConvPlan> plan, cudaStream_t stream) {
+  if (variant.parts > 1) {
+    plan = std::make_unique<InParts>(std::move(plan), variant.problem, variant.parts);
+  }
   if (variant.input != InputForm::kAsIs) {
     plan =
         std::make_unique<WithInput>(std::move(plan), variant.input, whole, variant.problem, stream);

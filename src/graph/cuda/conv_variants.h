@@ -25,13 +25,16 @@ struct ConvVariant {
   ConvProblem problem;    // what cuDNN is asked for
   bool epilogue = false;  // bias and ReLU by a kernel of our own afterwards
   InputForm input = InputForm::kAsIs;
+  int64_t parts = 1;  // so many groups of images, one after the other
 };
 
 // A ResNet's first layer: 7 x 7 of stride 2 over the three channels of an image.
 bool IsStem(const ConvProblem& problem);
 
-// The first is the most natural one; all give the same result but for rounding.
-std::vector<ConvVariant> VariantsOf(const ConvProblem& problem);
+// The first is the most natural one; all give the same result but for rounding. Engines without
+// tensor cores (f32) rearrange their maps in the workspace, and the ones that do without are some
+// fifty times slower: where the maps have more than `most_bytes`, the images are taken in parts.
+std::vector<ConvVariant> VariantsOf(const ConvProblem& problem, size_t most_bytes = kMaxWorkspace);
 
 // The plan of a variant's convolution with what the variant adds.
 std::unique_ptr<ConvPlan> Complete(const ConvVariant& variant, const ConvProblem& whole,

@@ -18,9 +18,6 @@
 
 namespace xp::graph::cuda {
 
-// Plans that want more memory for themselves are not considered.
-inline constexpr size_t kMaxWorkspace = size_t{512} << 20;
-
 struct PlanCandidate {
   std::string choice;  // "<variant>:<engine>"
   std::shared_ptr<ConvPlan> plan;

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # A training that is killed at random moments, and its resumed run again, ends with the bits of one that never was: SIGKILL at
 # any time and while a checkpoint is being written, the newest checkpoint damaged afterwards, resumed in three ways.
-# EXP_RESUME_KILLS: kills altogether (8); EXP_RESUME_SEED. By itself: bash tests/e2e/resume_kills.sh build/exp
+# EXP_RESUME_KILLS: kills altogether (8); EXP_RESUME_SEED; EXP_RESUME_DEVICE: cpu, or cuda, where fp16 has a loss scale (on a
+# CPU it is computed in fp32: tests/train/loss_scale_test.cpp kills processes with one there).
+# By itself: bash tests/e2e/resume_kills.sh build/exp
 source "$(dirname "$0")/helpers.sh" "$@"
 kills=${EXP_RESUME_KILLS:-8}
 RANDOM=${EXP_RESUME_SEED:-1}
+device=${EXP_RESUME_DEVICE:-cpu}
 
 cp -r "$configs" configs
 "$exp" data shapes --out data/shapes --images 6 --val 2 --size 64x64 --seed 3 >/dev/null
@@ -23,7 +26,8 @@ auto_scale_lr: {base_batch_size: 1}
 runner: {max_epochs: 5}
 END
 # Each part of the state that resuming needs is in one of these: moments, averages, warm-ups over an epoch's end and behind a
-# milestone, accumulation with a last group that isn't full, augmentation's random keys, a loss scale, few checkpoints kept.
+# milestone, accumulation with a last group that isn't full, augmentation's random keys, a loss scale (on a GPU), few
+# checkpoints kept.
 cat >adamw.yaml <<'END'
 _base_: base.yaml
 optimizer: {_delete_: true, type: AdamW, lr: 0.0005, weight_decay: 0.01}
@@ -67,7 +71,7 @@ millis() { echo $(($(date +%s%N) / 1000000)); }
 declare -A whole
 for v in "${variants[@]}"; do
   begin=$(millis)
-  "$exp" run "$v.yaml" --device cpu --name "whole-$v" --work-dir "whole-$v" >"whole-$v.log" 2>&1 || fail "$v: $(cat "whole-$v.log")"
+  "$exp" run "$v.yaml" --device "$device" --name "whole-$v" --work-dir "whole-$v" >"whole-$v.log" 2>&1 || fail "$v: $(cat "whole-$v.log")"
   whole[$v]=$(($(millis) - begin))
   result "whole-$v" >"whole-$v.result"
   [ "$(wc -l <"whole-$v.result")" = 5 ] || fail "whole-$v has not five epochs: $(cat "whole-$v.result")"
@@ -119,10 +123,10 @@ go() {
   local way=$((RANDOM % 3))
   [ "$(state "$1")" != none ] || way=begin
   case $way in
-    begin) "$exp" run "$2.yaml" --device cpu --name "$1" --work-dir "$1" >>"$1.log" 2>&1 & ;;
+    begin) "$exp" run "$2.yaml" --device "$device" --name "$1" --work-dir "$1" >>"$1.log" 2>&1 & ;;
     0) "$exp" resume "$1" >>"$1.log" 2>&1 & ;;
-    1) "$exp" run "$2.yaml" --device cpu --name "$1" --work-dir "$1" --resume auto >>"$1.log" 2>&1 & ;;
-    2) "$exp" run "$2.yaml" --device cpu --name "$1" --work-dir "$1" --resume "$1" >>"$1.log" 2>&1 & ;;
+    1) "$exp" run "$2.yaml" --device "$device" --name "$1" --work-dir "$1" --resume auto >>"$1.log" 2>&1 & ;;
+    2) "$exp" run "$2.yaml" --device "$device" --name "$1" --work-dir "$1" --resume "$1" >>"$1.log" 2>&1 & ;;
   esac
   pid=$!
 }

@@ -1,7 +1,13 @@
 // fp16's loss scale is a part of the state like any other: an update that is stopped at any step
 // and goes on from its checkpoint, in buffers of its own, has the bits of one that never stopped.
 // (The CPU trains in fp32 and bf16; its update operations know fp16, the reference for CUDA's.)
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -154,4 +160,85 @@ TEST_CASE("a loss scale resumes to the same bits, wherever it was stopped") {
       CHECK(SameBits(rest.state().optimizer, whole.state().optimizer));
     }
   }
+}
+
+namespace {
+
+std::filesystem::path StateAt(const std::filesystem::path& folder, int step) {
+  return folder / ("step_" + std::to_string(step) + ".safetensors");
+}
+
+// The steps done by the newest state in the folder that is whole; 0: there is none.
+int NewestStep(const std::filesystem::path& folder) {
+  for (int step = kSteps; step > 0; --step) {
+    if (std::filesystem::exists(StateAt(folder, step))) return step;
+  }
+  return 0;
+}
+
+// Goes on from the newest state to the last step; a state is saved every few steps, of which the
+// newest two stay.
+void GoOn(const std::filesystem::path& folder, const OptimizerOptions& options) {
+  constexpr int kInterval = 15;
+  auto backend = graph::CreateCpuBackend(1);
+  ScaledUpdate update(*backend, options);
+  const int begin = NewestStep(folder);
+  if (begin > 0) update.Restore(StateAt(folder, begin));
+  for (int step = begin; step < kSteps; ++step) {
+    update.Step(step);
+    if ((step + 1) % kInterval != 0 && step + 1 != kSteps) continue;
+    update.Save(StateAt(folder, step + 1));
+    std::filesystem::remove(StateAt(folder, step + 1 - 2 * kInterval));
+  }
+}
+
+}  // namespace
+
+// EXP_RESUME_KILLS: how many kills (12).
+TEST_CASE("a process with a loss scale that is killed at random moments ends with the same bits") {
+  const char* named = std::getenv("EXP_RESUME_KILLS");
+  const int kills = named != nullptr ? std::max(1, std::atoi(named)) : 12;
+  OptimizerOptions options;
+  options.kind = OptimizerKind::kAdamW;
+  options.max_norm = 1;
+  options.ema_momentum = 0.25;
+  auto backend = graph::CreateCpuBackend(1);
+  ScaledUpdate whole(*backend, options), last(*backend, options);
+  for (int step = 0; step < kSteps; ++step) whole.Step(step);
+
+  std::mt19937 random(1);
+  int killed = 0;
+  while (killed < kills) {
+    TempFolder folder;
+    for (bool ended = false; !ended;) {
+      const pid_t child = ::fork();
+      REQUIRE(child >= 0);
+      if (child == 0) {
+        int code = 1;
+        try {
+          GoOn(folder.path(), options);
+          code = 0;
+        } catch (const std::exception& error) {
+          std::fprintf(stderr, "%s\n", error.what());
+        }
+        ::_exit(code);
+      }
+      // The longest is about as long as a run takes.
+      if (killed < kills) {
+        ::usleep(random() % 200000);
+        ::kill(child, SIGKILL);
+      }
+      int status = 0;
+      REQUIRE(::waitpid(child, &status, 0) == child);
+      if (WIFSIGNALED(status)) ++killed;
+      ended = WIFEXITED(status);
+      if (ended) REQUIRE(WEXITSTATUS(status) == 0);
+    }
+    last.Restore(StateAt(folder.path(), kSteps));
+    CHECK(last.scale() == whole.scale());
+    CHECK(SameBits(last.state().params, whole.state().params));
+    CHECK(SameBits(last.state().states, whole.state().states));
+    CHECK(SameBits(last.state().optimizer, whole.state().optimizer));
+  }
+  CHECK(killed >= kills);
 }

@@ -11,9 +11,9 @@
 #include <cstring>
 
 #include "exp/base/error.h"
+#include "exp/base/file_kind.h"
 #include "exp/base/printable.h"
 #include "exp/data/jpeg.h"
-#include "src/data/file_kind.h"
 #include "src/data/png_webp.h"
 
 namespace xp::data {

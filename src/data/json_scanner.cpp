@@ -15,8 +15,8 @@
 #include <numeric>
 
 #include "exp/base/error.h"
+#include "exp/base/file_kind.h"
 #include "exp/base/utf8.h"
-#include "src/data/file_kind.h"
 
 namespace xp::data {
 namespace {

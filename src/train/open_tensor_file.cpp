@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "exp/base/error.h"
+#include "exp/base/file_kind.h"
 #include "exp/train/pth.h"
 #include "exp/train/safetensors.h"
 #include "exp/train/tensor_file.h"
@@ -9,7 +11,7 @@
 namespace xp::train {
 
 std::unique_ptr<TensorFile> OpenTensorFile(const std::filesystem::path& path) {
-  std::string head(16, '\0');
+  std::string head(64, '\0');
   {
     RandomAccess file(path);
     head.resize(std::min<uint64_t>(head.size(), file.size()));
@@ -20,6 +22,15 @@ std::unique_ptr<TensorFile> OpenTensorFile(const std::filesystem::path& path) {
   bool pth = LooksLikeZip(head) || LooksLikePickle(head) || path.extension() == ".pth" ||
              path.extension() == ".pt";
   bool safetensors = head.size() > 8 && head[8] == '{';
+  const bool known = safetensors || LooksLikeZip(head) || LooksLikePickle(head);
+  const std::string other =
+      known ? "" : OtherKind({reinterpret_cast<const uint8_t*>(head.data()), head.size()});
+  if (head.empty() || !other.empty()) {
+    throw UsageError({.what = head.empty() ? "the file is empty" : "this is " + other,
+                      .where = path.string(),
+                      .expected = "weights, as .safetensors or as torch.save's .pth",
+                      .next = head.empty() ? "fetch or write it again" : AdviceFor(other)});
+  }
   return pth && !safetensors ? OpenPth(path) : OpenSafetensors(path);
 }
 

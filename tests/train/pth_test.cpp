@@ -275,3 +275,24 @@ TEST_CASE("a state dict is found inside of other dicts, averages aside, and said
                          Call("torch._utils", "_rebuild_qtensor", TensorArguments(2, 2))),
                     ContainsSubstring("dequantize"));
 }
+
+TEST_CASE("what is no file of weights at all is named, whatever it is called") {
+  TempFolder folder;
+  for (const char* name : {"x.pth", "x.safetensors", "x.bin", "x"}) {
+    CAPTURE(name);
+    auto opens = [&](const std::string& content) {
+      WriteFileAtomic(folder / name, content);
+      OpenTensorFile(folder / name);
+    };
+    CHECK_THROWS_WITH(
+        opens("version https://git-lfs.github.com/spec/v1\noid sha256:1\n"),
+        ContainsSubstring("this is a Git LFS pointer") && ContainsSubstring("git lfs pull"));
+    CHECK_THROWS_WITH(
+        opens("<!DOCTYPE html><html>404</html>"),
+        ContainsSubstring("this is an HTML page") && ContainsSubstring("fetch the file again"));
+    CHECK_THROWS_WITH(opens("<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>"),
+                      ContainsSubstring("this is XML text"));
+    CHECK_THROWS_WITH(opens("\x1f\x8b\x08"), ContainsSubstring("unpack it first"));
+    CHECK_THROWS_WITH(opens(""), ContainsSubstring("the file is empty"));
+  }
+}

@@ -1,10 +1,10 @@
-#include "src/data/file_kind.h"
+#include "exp/base/file_kind.h"
 
 #include <cctype>
 #include <cstring>
 #include <string_view>
 
-namespace xp::data {
+namespace xp {
 namespace {
 
 using namespace std::string_view_literals;
@@ -32,6 +32,7 @@ constexpr Signature kSignatures[] = {
      "xz data"},
     {0, "\x28\xB5\x2F\xFD"sv, "zstd data"},
     {0, "%PDF"sv, "a PDF"},
+    {0, "<?xml"sv, "XML text"},
     {4, "ftypavif"sv, "an AVIF image"},
     {4, "ftyphei"sv, "a HEIC image"},
     {4, "ftypmif1"sv, "a HEIF image"},
@@ -68,7 +69,8 @@ std::string OtherKind(std::span<const uint8_t> bytes) {
 
 std::string AdviceFor(const std::string& other_kind) {
   if (other_kind == "a Git LFS pointer") return "fetch the file itself: git lfs pull";
-  if (other_kind == "an HTML page") return "the download failed: fetch the file again";
+  if (other_kind == "an HTML page" || other_kind == "XML text")
+    return "if it was downloaded, that failed: fetch the file again";
   if (other_kind == "UTF-16 text") return "convert it: iconv -f UTF-16 -t UTF-8";
   if (other_kind == "UTF-32 text") return "convert it: iconv -f UTF-32 -t UTF-8";
   if (other_kind.find("data") != std::string::npos ||
@@ -78,4 +80,4 @@ std::string AdviceFor(const std::string& other_kind) {
   return "";
 }
 
-}  // namespace xp::data
+}  // namespace xp

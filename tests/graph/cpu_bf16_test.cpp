@@ -80,6 +80,68 @@ TEST_CASE("maps that are written past the caches are those that aren't", "[nn]")
                   {}, 5e-5);
 }
 
+// Sums by hand, of values that bf16 holds: x [n, h, w, c], dy [n, p, q, k] -> dw [k, r, r, c].
+std::vector<double> WeightGradOf(const Shape& x, const std::vector<double>& values, const Shape& y,
+                                 const std::vector<double>& dy, const ConvAttrs& attrs, int64_t r) {
+  const int64_t c = x[3], k = y[3];
+  std::vector<double> dw(static_cast<size_t>(k * r * r * c));
+  for (int64_t pixel = 0; pixel < y[0] * y[1] * y[2]; ++pixel) {
+    const int64_t q = pixel % y[2], p = pixel / y[2] % y[1], n = pixel / y[2] / y[1];
+    for (int64_t tap = 0; tap < r * r; ++tap) {
+      const int64_t i = p * attrs.stride[0] - attrs.pad[0] + tap / r * attrs.dilation[0];
+      const int64_t j = q * attrs.stride[1] - attrs.pad[1] + tap % r * attrs.dilation[1];
+      if (i < 0 || i >= x[1] || j < 0 || j >= x[2]) continue;
+      const double* from = &values[static_cast<size_t>(((n * x[1] + i) * x[2] + j) * c)];
+      const double* g = &dy[static_cast<size_t>(pixel * k)];
+      for (int64_t o = 0; o < k; ++o) {
+        for (int64_t f = 0; f < c; ++f)
+          dw[static_cast<size_t>((o * r * r + tap) * c + f)] += g[o] * from[f];
+      }
+    }
+  }
+  return dw;
+}
+
+TEST_CASE("weight gradients in bf16 on the CPU, as products and as convolutions", "[nn]") {
+  struct Case {
+    Shape x;
+    int64_t k, r;
+    ConvAttrs attrs;
+  };
+  const auto attrs = [](int stride_y, int stride_x, int pad, int dilation) {
+    return ConvAttrs{{stride_y, stride_x}, {pad, pad}, {dilation, dilation}};
+  };
+  for (const Case& t : {Case{{2, 9, 11, 32}, 48, 3, attrs(2, 2, 1, 1)},
+                        Case{{1, 7, 7, 64}, 32, 3, attrs(1, 1, 1, 1)},
+                        Case{{3, 8, 5, 16}, 24, 1, attrs(2, 2, 0, 1)},
+                        Case{{3, 8, 5, 16}, 24, 1, attrs(1, 1, 0, 1)},
+                        Case{{2, 9, 12, 16}, 8, 1, attrs(2, 3, 0, 1)},
+                        Case{{2, 13, 10, 16}, 20, 5, attrs(3, 1, 2, 1)},
+                        Case{{2, 12, 8, 32}, 16, 3, attrs(1, 1, 2, 2)},
+                        Case{{1, 6, 40, 16}, 16, 3, attrs(1, 1, 1, 1)},
+                        Case{{2, 9, 11, 20}, 12, 3, attrs(2, 2, 1, 1)},
+                        Case{{1, 1, 1, 16}, 16, 3, attrs(2, 2, 1, 1)}}) {
+    const auto size = [&](size_t axis) {
+      const ConvAttrs& a = t.attrs;
+      return (t.x[1 + axis] + 2 * a.pad[axis] - a.dilation[axis] * (t.r - 1) - 1) / a.stride[axis] +
+             1;
+    };
+    const Shape y{t.x[0], size(0), size(1), t.k};
+    INFO(ShapeText(t.x) << " to " << ShapeText(y) << ", kernel " << t.r);
+    CaseTensor x = Compute(t.x, 1), dy = Compute(y, 2);
+    for (CaseTensor* v : {&x, &dy}) {
+      for (double& e : v->values)
+        e = static_cast<double>(Bf16ToFloat(FloatToBf16(static_cast<float>(e))));
+    }
+    const OpCase c{
+        OpType::kConv2dWgrad, t.attrs, {x, dy}, {Empty(Kind::kCompute, {t.k, t.r, t.r, t.x[3]})}};
+    const CaseResult got = RunCase(*TestBackends()[0], DType::kBF16, c);
+    CheckClose("dw", {got[0].begin(), got[0].end()},
+               WeightGradOf(t.x, x.values, y, dy.values, t.attrs, t.r), 4e-3);
+    CHECK(RunCase(*TestBackends()[0], DType::kBF16, c) == got);
+  }
+}
+
 TEST_CASE("a network trains in bf16 on the CPU as in fp32, over 50 steps, twice the same bits",
           "[nn]") {
   Backend& cpu = *TestBackends()[0];

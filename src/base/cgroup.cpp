@@ -1,11 +1,12 @@
 #include "exp/base/cgroup.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <sstream>
 #include <string_view>
 #include <vector>
+
+#include "exp/base/leading_integer.h"
 
 namespace xp {
 namespace {
@@ -15,13 +16,10 @@ constexpr const char* kRoot = "/sys/fs/cgroup";
 constexpr size_t kLongestPath = 4096;
 constexpr int kMostHierarchies = 64;
 
-// The number that `text` begins with, not below 0; nullopt for "max" and the like.
-std::optional<int64_t> Number(const std::string& text) {
-  size_t begin = text.find_first_not_of(" \t\r\n");
-  int64_t value = 0;
-  if (begin == std::string::npos) return std::nullopt;
-  auto result = std::from_chars(text.data() + begin, text.data() + text.size(), value);
-  return result.ec == std::errc() && value >= 0 ? std::optional(value) : std::nullopt;
+// Not below 0; nullopt for "max" and the like.
+std::optional<int64_t> Amount(const std::string& text) {
+  auto value = LeadingInteger(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 // Version 2 has one tree ("0::/path" in /proc/self/cgroup), version 1 one a controller. Where the
@@ -45,7 +43,7 @@ class Groups {
         std::istringstream words(read_(folder + "/cpu.max").value_or(""));
         std::string first, second;
         words >> first >> second;
-        quota = Number(first), period = Number(second);
+        quota = Amount(first), period = Amount(second);
       } else {
         quota = NumberIn(folder + "/cpu.cfs_quota_us");
         period = NumberIn(folder + "/cpu.cfs_period_us");
@@ -126,7 +124,7 @@ class Groups {
 
   std::optional<int64_t> NumberIn(const std::string& path) const {
     auto text = read_(path);
-    return text ? Number(*text) : std::nullopt;
+    return text ? Amount(*text) : std::nullopt;
   }
 
   // The line "name N" of memory.stat.
@@ -134,7 +132,7 @@ class Groups {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       if (!line.starts_with(name + " ")) continue;
-      return static_cast<double>(Number(line.substr(name.size())).value_or(0));
+      return static_cast<double>(Amount(line.substr(name.size())).value_or(0));
     }
     return 0;
   }

@@ -134,8 +134,10 @@ std::string CompareHtml(const std::string& a, const std::string& b,
     std::string bars;
     for (const Pair* p : group) {
       std::string label = CaseLabel((p->a ? p->a : p->b)->c);
+      label += ": ";
+      label += a;
       std::string ratio = p->ratio > 0 ? fmt::format(" ({:.3f})", p->ratio) : "";
-      bars += Bar(label + ": " + a, "first", Share(p->a, best), SpeedText(p->a));
+      bars += Bar(label, "first", Share(p->a, best), SpeedText(p->a));
       bars += Bar(b, "second", Share(p->b, best), SpeedText(p->b) + ratio);
     }
     out += Section(name, bars);

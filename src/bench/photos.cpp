@@ -63,7 +63,8 @@ std::vector<std::string> FindJpegs(const std::string& folder) {
   std::error_code error;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
-    if (data::HasJpegEnding(it->path())) {
+    std::error_code ignored;  // a pipe of that name would be waited for
+    if (data::HasJpegEnding(it->path()) && it->is_regular_file(ignored)) {
       names.push_back(it->path().lexically_relative(folder).string());
     }
   }

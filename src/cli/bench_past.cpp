@@ -63,6 +63,7 @@ int Compare(const record::Store& store, const bench::PastOptions& options) {
     return 0;
   }
   std::vector<std::vector<std::string>> lines;
+  lines.reserve(differences.size());
   for (const bench::Difference& d : differences) lines.push_back({d.name, d.a, d.b});
   PrintTable({"", name_a, name_b}, lines, 60);
   fmt::print("\n{}", bench::CompareText(name_a, name_b, pairs));

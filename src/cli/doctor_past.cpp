@@ -105,6 +105,7 @@ int Compare(const DoctorPast& options) {
   }
   const std::string first = Name(a, options.compare[0]), second = Name(b, options.compare[1]);
   std::vector<std::vector<std::string>> lines;
+  lines.reserve(machine.size());
   for (const auto& d : machine) lines.push_back({d.name, d.values[0], d.values[1]});
   if (lines.empty())
     fmt::print("the findings are the same\n");

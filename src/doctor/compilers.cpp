@@ -1,6 +1,7 @@
 // nvcc, with the C++ compiler and the driver.
 #include <fmt/format.h>
 
+#include "exp/base/leading_integer.h"
 #include "exp/doctor/checks.h"
 #include "src/doctor/cuda_releases.h"
 #include "src/doctor/text.h"
@@ -27,7 +28,7 @@ Findings CompilerPair(const Subject& s, const std::string& nvcc, const std::stri
     break;
   }
   if (newest > 0) f.needed = fmt::format("g++ {} or older for CUDA {}", newest, nvcc);
-  if (newest > 0 && !gcc.empty() && Number(gcc).value_or(0) > newest) {
+  if (newest > 0 && !gcc.empty() && LeadingInteger(gcc).value_or(0) > newest) {
     f.level = Level::kWarning;
     f.why = "nvcc refuses host compilers that it doesn't know, so the CUDA backend can't be built";
     f.fix = fmt::format("install g++-{} and build with -DCMAKE_CUDA_HOST_COMPILER=g++-{}", newest,

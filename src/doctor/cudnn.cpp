@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "exp/base/leading_integer.h"
 #include "exp/doctor/checks.h"
 #include "exp/doctor/elf.h"
 #include "src/doctor/cuda_releases.h"
@@ -162,7 +163,7 @@ Findings CheckCudnn(const Subject& s) {
   auto built = s.system.Ask(path, "cudnnGetCudartVersion", System::Call::kSize).value_or(0);
   std::string cuda = built > 0 ? fmt::format("{}.{}", built / 1000, built % 1000 / 10) : "";
   f.found = fmt::format("{}{} ({})", version, cuda.empty() ? "" : " for CUDA " + cuda, path);
-  if (Number(version).value_or(0) != 9) {
+  if (LeadingInteger(version).value_or(0) != 9) {
     f.level = Level::kError;
     f.why = "exp is built for cuDNN 9";
     f.fix = "install cuDNN 9 and point LD_LIBRARY_PATH or EXP_CUDNN at it";

@@ -86,9 +86,10 @@ DecodeSpeed MeasureDecode(const std::vector<std::string>& paths, double seconds)
 }
 
 double ResNetNeed(double copy_bytes_a_second, double matrix_flop_a_second, bool cuda) {
-  constexpr double kBytes = 361e6, kFlop = 24.6e9;
+  constexpr double kFlop = 24.3e9;
+  const double bytes = cuda ? 261e6 : 629e6;
   if (copy_bytes_a_second <= 0 || matrix_flop_a_second <= 0) return 0;
-  double moving = kBytes / (0.9 * copy_bytes_a_second),
+  double moving = bytes / (0.9 * copy_bytes_a_second),
          computing = kFlop / (0.7 * matrix_flop_a_second);
   // A GPU does one while it waits for the other; a CPU's cores do one after the other.
   return 1 / (cuda ? std::max(moving, computing) : moving + computing);

@@ -1,6 +1,7 @@
 // Driver, CUDA and compute capability: which version runs with which.
 #include <fmt/format.h>
 
+#include "exp/base/leading_integer.h"
 #include "exp/doctor/checks.h"
 #include "src/doctor/cuda_releases.h"
 #include "src/doctor/text.h"
@@ -143,13 +144,13 @@ Findings CheckGpuCode(const Subject& s) {
     f.needed = fmt::format("machine code of {}x up to {}", gpu.about.major, capability);
     bool exact = false, compiled = false;
     for (const std::string& a : s.build.machine_code) {
-      int64_t have = Number(a).value_or(0);
+      int64_t have = LeadingInteger(a).value_or(0);
       bool specific = a.ends_with('a');  // runs on that very capability only
       exact |=
           have == capability || (!specific && have / 10 == gpu.about.major && have <= capability);
     }
     for (const std::string& a : s.build.ptx) {
-      compiled |= !a.ends_with('a') && Number(a).value_or(0) <= capability;
+      compiled |= !a.ends_with('a') && LeadingInteger(a).value_or(0) <= capability;
     }
     // A driver compiles PTX of its own CUDA and of older ones ("CUDA Compatibility", minor
     // versions).

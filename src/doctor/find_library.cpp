@@ -23,7 +23,7 @@ void AddConf(const System& system, const std::string& path, std::set<std::string
     if (line.starts_with("include ")) {
       // Only patterns of the form folder/*.conf are in use.
       std::string pattern = Trimmed(line.substr(8));
-      if (!pattern.starts_with('/')) pattern = "/etc/" + pattern;
+      if (!pattern.starts_with('/')) pattern.insert(0, "/etc/");
       std::string folder = pattern.substr(0, pattern.rfind('/'));
       for (const std::string& name : system.Names(folder)) {
         if (name.ends_with(".conf"))

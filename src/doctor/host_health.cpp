@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "exp/base/cgroup.h"
+#include "exp/base/leading_integer.h"
 #include "exp/doctor/checks.h"
 #include "src/doctor/text.h"
 
@@ -93,8 +94,8 @@ int AllowedCpus(const System& system) {
       size_t end = std::min(list.find(',', at), list.size());
       std::string part = list.substr(at, end - at);
       size_t dash = part.find('-');
-      auto first = Number(part);
-      auto last = dash == std::string::npos ? first : Number(part.substr(dash + 1));
+      auto first = LeadingInteger(part);
+      auto last = dash == std::string::npos ? first : LeadingInteger(part.substr(dash + 1));
       if (first && last && *first >= 0 && *last >= *first && *last < kMostCpus) {
         count += *last - *first + 1;
       }
@@ -162,7 +163,7 @@ std::map<std::string, double> Meminfo(const System& system) {
   for (const std::string& line : Lines(system.Text("/proc/meminfo").value_or(""))) {
     size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
-    auto kib = Number(line.substr(colon + 1));
+    auto kib = LeadingInteger(line.substr(colon + 1));
     if (kib && *kib >= 0) out[line.substr(0, colon)] = static_cast<double>(*kib) * 1024;
   }
   return out;

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "exp/base/leading_integer.h"
 #include "exp/doctor/checks.h"
 #include "src/doctor/text.h"
 
@@ -51,7 +52,7 @@ std::optional<int64_t> XidOf(const std::string& line) {
   size_t at = line.find("NVRM: Xid (");
   if (at == std::string::npos) return std::nullopt;
   size_t colon = line.find("): ", at);
-  return colon == std::string::npos ? std::nullopt : Number(line.substr(colon + 3));
+  return colon == std::string::npos ? std::nullopt : LeadingInteger(line.substr(colon + 3));
 }
 
 Finding Xids(const std::vector<std::string>& lines) {

@@ -48,6 +48,7 @@ std::string Replaced(std::string text, const std::string& what, const std::strin
 std::vector<std::string> WithOrigin(const std::vector<std::string>& folders,
                                     const std::string& origin) {
   std::vector<std::string> out;
+  out.reserve(folders.size());
   for (const std::string& folder : folders) {
     out.push_back(Replaced(Replaced(folder, "${ORIGIN}", origin), "$ORIGIN", origin));
   }

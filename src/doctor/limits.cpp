@@ -1,6 +1,7 @@
 // Limits of the process (setrlimit(2)), as /proc/self/limits tells them.
 #include <fmt/format.h>
 
+#include "exp/base/leading_integer.h"
 #include "exp/doctor/checks.h"
 #include "exp/doctor/measure.h"
 #include "src/doctor/text.h"
@@ -69,7 +70,7 @@ Finding Judge(const Limit& limit, const std::vector<std::string>& lines) {
   };
   f.level = Level::kOk;
   f.needed = limit.warning == kAny ? "no limit" : show(limit.warning) + " or more";
-  auto amount = Number(soft);
+  auto amount = LeadingInteger(soft);
   f.found = amount ? show(*amount) : "no limit";
   if (!amount) return f;
   f.numbers = {{limit.bytes ? "soft_bytes" : "soft", static_cast<double>(*amount)}};

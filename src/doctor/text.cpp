@@ -42,15 +42,6 @@ std::string Trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
 }
 
-std::optional<int64_t> Number(const std::string& text) {
-  size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return std::nullopt;
-  int64_t value = 0;
-  auto result = std::from_chars(text.data() + begin, text.data() + text.size(), value);
-  if (result.ec != std::errc()) return std::nullopt;
-  return value;
-}
-
 std::string VersionAfter(const std::string& text, const std::string& mark) {
   size_t at = text.find(mark);
   if (at == std::string::npos) return "";

@@ -1,8 +1,6 @@
 // Small texts that several checks need; private to src/doctor.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +11,6 @@ namespace xp::doctor {
 std::vector<std::string> Lines(const std::string& text);
 std::vector<std::string> Words(const std::string& text);
 std::string Trimmed(const std::string& text);
-// The number that `text` begins with, after blanks; nullopt where there is none.
-std::optional<int64_t> Number(const std::string& text);
 // "13.0" of a text that holds "release 13.0, V13.0.88" after `mark`; empty where it doesn't.
 std::string VersionAfter(const std::string& text, const std::string& mark);
 std::string MajorOf(const std::string& version);  // "13" of "13.0"

@@ -145,6 +145,14 @@ TEST_CASE("slow disks, slow decoding, and a loader that can't keep up") {
   CHECK(measured.images_a_second_core > 0);
 }
 
+TEST_CASE("what ResNet-50 could take, by a device's speeds") {
+  // An H200: 261 MB at 90 % of 3.334 TB/s take longer than 24.3 GFLOP at 70 % of 754.58 TFLOP/s.
+  CHECK(std::abs(ResNetNeed(3.334e12, 754.58e12, true) - 11496.6) < 0.1);
+  // Two cores: 629 MB, and then 24.3 GFLOP.
+  CHECK(std::abs(ResNetNeed(17e9, 209e9, false) - 4.82606) < 1e-4);
+  CHECK(ResNetNeed(0, 209e9, false) == 0);
+}
+
 TEST_CASE("a device that gets slower as it gets warm") {
   LoadResult load;
   load.seen.seconds = 20;

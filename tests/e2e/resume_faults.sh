@@ -2,7 +2,7 @@
 # A training is killed, or finds its disk full, exactly at a call that changes a file: while the store is made, while a
 # checkpoint is written, renamed, made durable or an old one goes, while the end is recorded. Whatever the call, what goes on
 # afterwards has the bits of a run that nothing befell, and the store is whole. Likewise `exp reproduce`.
-# EXP_RESUME_FAULTS=all: at every call (the writes: every seventh), 10 minutes; else at some.
+# EXP_RESUME_FAULTS=all: at every call (the writes: every seventh), about an hour; else at some.
 source "$(dirname "$0")/helpers.sh" "$@"
 cc -shared -fPIC -O1 -o faults.so "$here/faults.c" -ldl || { echo "skipped: no C compiler"; exit 0; }
 

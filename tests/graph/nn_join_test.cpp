@@ -55,7 +55,7 @@ std::vector<double> WholeOf(const std::vector<double>& half, const Shape& s) {
 
 struct SumsCase {
   bool mask, a, b;
-  int dys;
+  int8_t dys;
   bool half = false;  // the last of the dys; for maps only
 };
 const SumsCase kSumsCases[] = {
@@ -105,7 +105,7 @@ OpCase JoinOf(const Shape& s, bool pair, bool residual, bool gate = false) {
 TEST_CASE("the sums of joined gradients equal the formulas in double", "[nn]") {
   const Shape s{3, 5, 7, 10};
   const auto n = static_cast<size_t>(NumElements(s)), channels = static_cast<size_t>(s.back());
-  const double rows = static_cast<double>(n / channels);
+  const auto rows = static_cast<double>(s[0] * s[1] * s[2]);
   for (const SumsCase& t : kSumsCases) {
     const OpCase c = SumsOf(s, t);
     const CaseResult got = RunCase(*TestBackends()[0], DType::kF32, c);

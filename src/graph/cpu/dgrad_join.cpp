@@ -17,6 +17,7 @@ class DgradJoin : public Kernel {
     Graph inner(g.shared_layout(), DType::kF32);
     const auto copy = [&](const std::vector<TensorId>& ids) {
       std::vector<TensorId> copies;
+      copies.reserve(ids.size());
       for (TensorId id : ids) {
         copies.push_back(id == kNoTensor ? id : inner.AddTensor(g.tensor(id)));
       }

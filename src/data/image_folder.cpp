@@ -13,7 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool Hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+// macOS also packs its own notes into archives, beside what was packed.
+bool Hidden(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with('.') || name == "__MACOSX";
+}
 
 class FolderLister {
  public:

@@ -79,8 +79,9 @@ TEST_CASE("folders as people have them: links, hidden files, other formats, imag
   const std::string pixel = EncodeJpeg(grey, 90);
   for (const char* name :
        {"train/cat/a.jpg", "train/cat/deep/er/b.JPEG", "train/dog/a.png", "more/c.webp",
-        "train/.ipynb_checkpoints/a.jpg", "train/cat/._a.jpg", "train/cat/.thumbs/a.jpg",
-        "train/cat/x.bmp", "train/dog/y.TIFF", "train/dog/notes.txt", "train/stray.jpg"}) {
+        "train/.ipynb_checkpoints/a.jpg", "train/__MACOSX/cat/._a.jpg", "train/cat/._a.jpg",
+        "train/cat/.thumbs/a.jpg", "train/cat/x.bmp", "train/dog/y.TIFF", "train/dog/notes.txt",
+        "train/stray.jpg"}) {
     fs::create_directories((dir.path / name).parent_path());
     dir.Write(name, pixel);
   }

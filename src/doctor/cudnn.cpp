@@ -154,9 +154,10 @@ Findings CheckCudnn(const Subject& s) {
   auto number = s.system.Ask(path, "cudnnGetVersion", System::Call::kSize);
   if (!number) {
     f.level = gpus.devices.empty() ? Level::kWarning : Level::kError;
-    f.found = path + " doesn't load, or isn't cuDNN";
+    f.found = path + " doesn't load, lacks libcudnn_graph.so.9, or isn't cuDNN";
     f.why = "convolutions on a GPU are cuDNN's";
-    f.fix = "`exp doctor --library " + path + "` says what it misses";
+    f.fix = "`exp doctor --library " + path +
+            "` says what it misses; all libcudnn_*.so.9 of one version belong beside it";
     return {f};
   }
   std::string version = CudnnText(*number);

@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "exp/base/child_process.h"
+#include "exp/base/cudnn_parts.h"
 #include "exp/doctor/system.h"
 
 namespace fs = std::filesystem;
@@ -164,7 +165,8 @@ class HostSystem : public System {
     void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (!handle) return std::nullopt;
     std::optional<int64_t> answer;
-    if (void* function = ::dlsym(handle, name.c_str())) {
+    void* function = MissingCudnnPart(handle).empty() ? ::dlsym(handle, name.c_str()) : nullptr;
+    if (function != nullptr) {
       if (call == Call::kSize) {
         answer = static_cast<int64_t>(reinterpret_cast<size_t (*)()>(function)());
       } else {

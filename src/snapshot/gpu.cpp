@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "exp/base/cudnn_parts.h"
 #include "exp/snapshot/nvml.h"
 #include "src/snapshot/probe.h"
 
@@ -25,7 +26,8 @@ std::string AskLibrary(std::initializer_list<const char*> files, const char* sym
     void* library = ::dlopen(file, RTLD_LAZY | RTLD_LOCAL);
     if (!library) continue;
     F function = reinterpret_cast<F>(::dlsym(library, symbol));
-    std::string version = function ? ask(function) : "";
+    const bool answers = function != nullptr && MissingCudnnPart(library).empty();
+    std::string version = answers ? ask(function) : "";
     ::dlclose(library);
     if (!version.empty()) return version;
   }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "exp/base/cudnn_parts.h"
 #include "exp/base/error.h"
 #include "src/graph/cuda/device.h"
 
@@ -51,6 +52,12 @@ CudnnLibrary Load() {
                       .expected = "libcudnn.so.9, any minor version",
                       .next = "install cuDNN 9, or point LD_LIBRARY_PATH at its folder or "
                               "EXP_CUDNN at the file"});
+  }
+  if (const std::string reason = MissingCudnnPart(library.handle); !reason.empty()) {
+    throw UsageError({.what = "cuDNN can't load one of its parts: " + reason,
+                      .where = library.path,
+                      .expected = "all libcudnn_*.so.9 of one version beside it",
+                      .next = "install cuDNN 9 anew (`exp doctor` looks at its parts)"});
   }
   library.version = Symbol<decltype(cudnnGetVersion)>(library, "cudnnGetVersion")();
   if (library.version / 10000 != CUDNN_MAJOR) {

@@ -161,7 +161,7 @@ void DiffData(const std::vector<Run>& runs, std::vector<Difference>& out) {
       return differs;
     };
     using D = const DatasetRecord&;
-    if (role == "load_from" || role == "init_cfg") {
+    if (HoldsWeights(role)) {
       compare("weights", 9, [](D d) { return d.ann_file + " " + d.ann_hash.substr(0, 12); });
       continue;
     }

@@ -45,9 +45,10 @@ struct DatasetRow {
   std::string image_list;  // its content; stored as an object
 };
 
-inline bool HoldsWeights(const DatasetRow& row) {
-  return row.role == "load_from" || row.role == "init_cfg";
+inline bool HoldsWeights(std::string_view role) {
+  return role == "load_from" || role == "init_cfg";
 }
+inline bool HoldsWeights(const DatasetRow& row) { return HoldsWeights(row.role); }
 
 // 12 random hex digits.
 std::string NewRunId();

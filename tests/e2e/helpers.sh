@@ -45,6 +45,25 @@ data:
 runner: {max_epochs: 2}
 END
 }
+# smaller_detector FILE TIMES EPOCHS: likewise for trainings that are repeated often: 6 images, TIMES in an epoch, one a step.
+smaller_detector() {
+  cp -r "$configs" configs
+  "$exp" data shapes --out data/shapes --images 6 --val 2 --size 64x64 --seed 3 >/dev/null
+  cat >"$1" <<END
+_base_: configs/quickstart.yaml
+model:
+  neck: {out_channels: 8}
+  backbone: {base_channels: 4}
+  roi_head: {bbox_head: {fc_out_channels: 16}}
+data:
+  samples_per_gpu: 1
+  workers_per_gpu: 1
+  train: {img_scale: [64, 64], times: $2}
+  val: {img_scale: [64, 64]}
+auto_scale_lr: {base_batch_size: 1}
+runner: {max_epochs: $3}
+END
+}
 # A user's settings of git change nothing here.
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b

@@ -9,22 +9,7 @@ kills=${EXP_RESUME_KILLS:-8}
 RANDOM=${EXP_RESUME_SEED:-1}
 device=${EXP_RESUME_DEVICE:-cpu}
 
-cp -r "$configs" configs
-"$exp" data shapes --out data/shapes --images 6 --val 2 --size 64x64 --seed 3 >/dev/null
-cat >base.yaml <<'END'
-_base_: configs/quickstart.yaml
-model:
-  neck: {out_channels: 8}
-  backbone: {base_channels: 4}
-  roi_head: {bbox_head: {fc_out_channels: 16}}
-data:
-  samples_per_gpu: 1
-  workers_per_gpu: 1
-  train: {img_scale: [64, 64], times: 2}
-  val: {img_scale: [64, 64]}
-auto_scale_lr: {base_batch_size: 1}
-runner: {max_epochs: 5}
-END
+smaller_detector base.yaml 2 5
 # Each part of the state that resuming needs is in one of these: moments, averages, warm-ups over an epoch's end and behind a
 # milestone, accumulation with a last group that isn't full, augmentation's random keys, a loss scale (on a GPU), few
 # checkpoints kept.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "exp/base/error.h"
+#include "src/base/unfinished_file.h"
 
 namespace xp {
 namespace {
@@ -79,27 +80,9 @@ void WriteFileAtomic(const std::filesystem::path& path, std::span<const std::str
     for (std::string_view piece : pieces) WriteAll(d.fd, piece, path);
     return;
   }
-  std::filesystem::path temporary = path;
-  temporary += ".tmp." + std::to_string(::getpid());
-  try {
-    Descriptor d{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    if (d.fd < 0) {
-      throw JobError({.what = std::string("can't be created: ") + std::strerror(errno),
-                      .where = path.string()});
-    }
-    for (std::string_view piece : pieces) WriteAll(d.fd, piece, path);
-    if (::fsync(d.fd) != 0) {
-      throw JobError({.what = std::string("can't be flushed to disk: ") + std::strerror(errno),
-                      .where = path.string()});
-    }
-    if (::rename(temporary.c_str(), path.c_str()) != 0) {
-      throw JobError({.what = std::string("can't be renamed: ") + std::strerror(errno),
-                      .where = path.string()});
-    }
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
+  UnfinishedFile file(path);
+  for (std::string_view piece : pieces) WriteAll(file.fd(), piece, path);
+  file.Finish();
   SyncFolder(path.parent_path());
 }
 

@@ -22,6 +22,7 @@ struct Options {
 void Remove(const Options& options) {
   record::Store store = record::OpenFoundStore(options.store);
   std::vector<int64_t> runs;
+  runs.reserve(options.runs.size());
   for (const std::string& r : options.runs) runs.push_back(record::ResolveRun(store, r));
   std::vector<std::string> ids;
   for (int64_t seq : runs) ids.push_back(record::LoadRun(store, seq).id);
@@ -38,11 +39,16 @@ void Collect(const Options& options) {
     return fmt::print("{}\n", DumpJson({{"objects", r.objects},
                                         {"documents", r.documents},
                                         {"bytes", r.bytes},
+                                        {"unfinished", r.unfinished},
                                         {"closed", r.closed},
                                         {"dry_run", options.dry_run}}));
   }
-  fmt::print("{} {} objects and {} documents, {} bytes\n",
-             options.dry_run ? "would remove" : "removed", r.objects, r.documents, r.bytes);
+  std::string files = r.unfinished == 0
+                          ? ""
+                          : fmt::format(", {} file{} that killed processes left half written",
+                                        r.unfinished, r.unfinished == 1 ? "" : "s");
+  fmt::print("{} {} objects and {} documents{}, {} bytes\n",
+             options.dry_run ? "would remove" : "removed", r.objects, r.documents, files, r.bytes);
   if (r.closed > 0) fmt::print("marked {} attempts of killed processes\n", r.closed);
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "exp/base/error.h"
+#include "exp/base/file.h"
 #include "exp/base/hash.h"
 #include "src/record/sqlite.h"
 #include "src/record/state.h"
@@ -120,6 +121,10 @@ GarbageReport CollectGarbage(const Store& store, bool dry_run) {
     report.documents = documents.Int(0);
     report.bytes += documents.Int(1);
     documents.Reset();
+    Abandoned files = RemoveAbandoned(
+        store.folder(), [](const std::string&) { return true; }, dry_run);
+    report.unfinished = files.files;
+    report.bytes += files.bytes;
     if (dry_run) return report;
     report.closed = CloseKilled(db);
     db.Exec(std::string("DELETE ") + kUnusedObjects);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace xp::record {
 namespace {
@@ -15,11 +17,25 @@ int64_t Pragma(const Database& db, const char* name) {
   return s.Step() ? s.Int(0) : 0;
 }
 
+// What a process left that was killed while it made such a copy, for this version or another. The
+// store is locked while it is migrated: nobody is making one now.
+void RemoveUnfinishedCopies(const std::filesystem::path& db) {
+  const std::string beginning = db.filename().string() + ".before-v";
+  std::vector<std::filesystem::path> copies;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(db.parent_path(), error), end; !error && at != end;
+       at.increment(error)) {
+    std::string name = at->path().filename().string();
+    if (name.starts_with(beginning) && name.find(".tmp") != std::string::npos)
+      copies.push_back(at->path());
+  }
+  for (const std::filesystem::path& copy : copies) std::filesystem::remove(copy, error);
+}
+
 // SQLite's online backup: a consistent copy, WAL content included.
 void CopyTo(const Database& db, const std::filesystem::path& target) {
   std::filesystem::path temporary = target;
   temporary += ".tmp";
-  std::filesystem::remove(temporary);
   {
     Database copy(temporary, Database::Mode::kReadWrite);
     sqlite3_backup* backup = sqlite3_backup_init(copy.handle(), "main", db.handle(), "main");
@@ -61,6 +77,7 @@ void Migrate(Database& db, const std::vector<Migration>& migrations) {
   if (version > 0) {
     std::filesystem::path copy = db.file();
     copy += fmt::format(".before-v{}", newest);
+    RemoveUnfinishedCopies(db.file());
     if (!std::filesystem::exists(copy)) CopyTo(db, copy);
   }
   for (int v = version; v < newest; ++v) {

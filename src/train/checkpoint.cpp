@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "exp/base/error.h"
+#include "exp/base/file.h"
 
 namespace xp::train {
 namespace {
@@ -175,16 +176,7 @@ std::vector<CheckpointEntry> ListCheckpoints(const std::filesystem::path& folder
 }
 
 void RemoveUnfinished(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> unfinished;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    // "epoch_3.safetensors.tmp.4711" (WriteFileAtomic)
-    std::filesystem::path written = at->path().stem();
-    if (written.extension() == ".tmp" && HasCheckpointName(written.stem()))
-      unfinished.push_back(at->path());
-  }
-  for (const std::filesystem::path& path : unfinished) std::filesystem::remove(path, error);
+  RemoveAbandoned(folder, [](const std::string& name) { return HasCheckpointName(name); });
 }
 
 std::optional<Checkpoint> LoadNewestCheckpoint(

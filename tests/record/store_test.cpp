@@ -5,6 +5,7 @@
 
 #include "catch.h"
 #include "exp/base/error.h"
+#include "exp/base/file.h"
 #include "exp/record/maintain.h"
 #include "exp/record/query.h"
 #include "exp/record/reader.h"
@@ -113,7 +114,13 @@ TEST_CASE("an older store is migrated, and a copy is kept") {
     Migrate(db, one);
     CHECK(SchemaVersion(db) == 1);
     CHECK_FALSE(fs::exists(file.string() + ".before-v1"));
+    // A process that was killed while it made such a copy left these.
+    for (const char* name : {".before-v2.tmp", ".before-v1.tmp", ".before-v1.tmp-journal"})
+      xp::WriteFileAtomic(file.string() + name, "half");
     Migrate(db, two);
+    CHECK_FALSE(fs::exists(file.string() + ".before-v2.tmp"));
+    CHECK_FALSE(fs::exists(file.string() + ".before-v1.tmp"));
+    CHECK_FALSE(fs::exists(file.string() + ".before-v1.tmp-journal"));
     CHECK(SchemaVersion(db) == 2);
     Statement s(db, "SELECT x,y FROM a");
     REQUIRE(s.Step());
@@ -282,7 +289,13 @@ TEST_CASE("rm and gc are transactional and repeatable; verify finds damage") {
   RemoveRuns(store, {2});  // again: nothing happens
   CHECK(CollectGarbage(store, true).objects == 2);
   CHECK(count("object") == 2);
+  for (const char* name : {"image-hashes.tmp.4711", "image-hashes"})
+    xp::WriteFileAtomic(store.folder() / name, "half");
+  CHECK(CollectGarbage(store, true).unfinished == 1);
   GarbageReport report = CollectGarbage(store, false);
+  CHECK(report.unfinished == 1);
+  CHECK(fs::exists(store.folder() / "image-hashes"));
+  CHECK_FALSE(fs::exists(store.folder() / "image-hashes.tmp.4711"));
   CHECK(report.objects == 2);
   CHECK(report.documents == 2);
   CHECK(CollectGarbage(store, false).objects == 0);

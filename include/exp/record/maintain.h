@@ -15,9 +15,11 @@ void RemoveRuns(const Store& store, const std::vector<int64_t>& runs);
 
 struct GarbageReport {
   int64_t objects = 0, documents = 0, bytes = 0;  // removed, or that would be
-  int64_t closed = 0;                             // attempts of killed processes, marked as such
+  int64_t unfinished = 0;  // files beside the database that killed processes left half written
+  int64_t closed = 0;      // attempts of killed processes, marked as such
 };
-// Removes objects and documents that no run names, and gives the space back to the disk.
+// Removes objects and documents that no run names, and gives the space back to the disk; also files
+// of the store's folder that nobody is writing any more.
 GarbageReport CollectGarbage(const Store& store, bool dry_run);
 
 struct VerifyReport {

@@ -81,8 +81,7 @@ std::optional<Checkpoint> LoadNewestCheckpoint(
     const std::filesystem::path& folder,
     const std::function<void(const std::filesystem::path&, const std::string&)>& warn);
 
-// Removes what a process that was killed while it wrote a checkpoint left in the folder. Only for
-// the folder's owner: another process's checkpoint under way looks the same.
+// Removes what processes that were killed while they wrote a checkpoint left in the folder.
 void RemoveUnfinished(const std::filesystem::path& folder);
 
 // Which to keep: the newest `last`, the best by a metric, and each `every` epochs. A checkpoint

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "exp/base/error.h"
 #include "exp/config/canonical.h"
 #include "exp/config/lr_check.h"
@@ -91,7 +93,13 @@ bool LrBatch(Checker& checker) {
   try {
     check = CheckLr(checker.own ? checker.root : Translated(checker.root), devices);
   } catch (const Error& error) {
-    checker.Add("lr-batch", Level::kError, checker.LrPath(), error.text().what, error.text().next);
+    const bool told = std::any_of(
+        checker.findings.begin(), checker.findings.end(),
+        [&](const Finding& f) { return f.rule == "schema" && f.where == error.text().where; });
+    if (!told) {
+      checker.Add("lr-batch", Level::kError, checker.LrPath(),
+                  error.text().what + "; expected " + error.text().expected, error.text().next);
+    }
     return false;
   }
   if (check.policy == LrPolicy::kOff || check.base_batch == 0 || check.fits) return false;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "src/config/checker.h"
 
@@ -12,6 +13,17 @@ struct Length {
   int64_t epochs = 0;
   int64_t steps = 0;
 };
+
+// Whatever stands in a config: the product or sum is the largest int where it is larger.
+int64_t Times(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
+}
+
+int64_t Plus(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
 
 Length TrainingLength(const Checker& checker) {
   Length length;
@@ -42,10 +54,10 @@ void Steps(Checker& checker, const std::string& path, int64_t begin, int64_t las
   const Node* node = checker.root.At(path);
   if (node == nullptr || last == 0) return;
   for (const Node& step : Elements(*node)) {
-    if (!step.IsInt() || begin + step.AsInt() < last) continue;
+    if (!step.IsInt() || Plus(begin, step.AsInt()) < last) continue;
     checker.Add("step-past-end", Level::kWarning, path,
                 fmt::format("the LR step at {} {} never happens: training ends after {}",
-                            by_epoch ? "epoch" : "step", begin + step.AsInt(), last),
+                            by_epoch ? "epoch" : "step", Plus(begin, step.AsInt()), last),
                 "lower it, or train longer");
   }
 }
@@ -70,10 +82,11 @@ void LrConfig(Checker& checker, const Length& length) {
   std::string why = fmt::format("training is only {} steps", steps);
   const DataFacts* facts = checker.own ? checker.TrainFacts() : nullptr;
   if (steps == 0 && facts != nullptr && length.epochs > 0) {
-    const int64_t batch = std::max<int64_t>(1, checker.Int("data.samples_per_gpu", 1)) *
-                          std::max<int64_t>(1, checker.options.devices) *
-                          std::max<int64_t>(1, checker.Int("optimizer_config.cumulative_iters", 1));
-    steps = length.epochs * std::max<int64_t>(1, facts->images / batch);
+    const auto positive = [&](const char* at) { return std::max<int64_t>(1, checker.Int(at, 1)); };
+    const int64_t batch = Times(
+        Times(positive("data.samples_per_gpu"), std::max<int64_t>(1, checker.options.devices)),
+        positive("optimizer_config.cumulative_iters"));
+    steps = Times(length.epochs, std::max<int64_t>(1, facts->images / batch));
     why = fmt::format("{} images in batches of {} over {} epochs are only {} steps", facts->images,
                       batch, length.epochs, steps);
   }

@@ -67,6 +67,7 @@ struct JsonStyle {
   bool sorted = true;
   bool pretty = false;
   bool escape = false;  // "${" as "\${"
+  bool bare = false;    // .inf as YAML has it, for people to read
 };
 
 class JsonWriter {
@@ -109,7 +110,7 @@ class JsonWriter {
         out += std::to_string(node.AsInt());
         return;
       case Kind::kFloat:
-        if (std::isfinite(node.AsDouble())) {
+        if (std::isfinite(node.AsDouble()) || style_.bare) {
           out += FloatText(node.AsDouble());
         } else {
           out += style_.pretty ? "{\"!!float\": \"" : "{\"!!float\":\"";
@@ -299,7 +300,7 @@ std::string Brief(const Node& node, size_t limit) {
     for (size_t i = 0; i < kItems; ++i) few.Set(cut.entries()[i].key, cut.entries()[i].value);
     cut = few;
   }
-  JsonWriter writer({.sorted = false});
+  JsonWriter writer({.sorted = false, .bare = true});
   writer.Write(cut, 0);
   std::string text = std::move(writer.out);
   if (text.size() <= limit && cut.size() == node.size()) return text;

@@ -110,7 +110,8 @@ constexpr const char* kBool = "true or false";
 constexpr const char* kString = "a string";
 
 double ToDouble(const Reader& reader, std::string_view path, const Node& node) {
-  if (!node.IsNumber() || std::isnan(node.AsDouble())) WrongKind(reader, path, node, kNumber);
+  if (!node.IsNumber()) WrongKind(reader, path, node, kNumber);
+  if (!std::isfinite(node.AsDouble())) WrongKind(reader, path, node, "a finite number");
   return node.AsDouble();
 }
 
@@ -175,14 +176,14 @@ std::vector<double> Reader::Doubles(std::string_view path) const {
 }
 std::vector<double> Reader::Doubles(std::string_view path, std::vector<double> fallback) const {
   const Node* node = Get(path);
-  return node == nullptr ? fallback : ToList<double>(*this, path, *node, ToDouble);
+  return node == nullptr ? std::move(fallback) : ToList<double>(*this, path, *node, ToDouble);
 }
 std::vector<int64_t> Reader::Ints(std::string_view path) const {
   return ToList<int64_t>(*this, path, Need(path, "a list of ints"), ToInt);
 }
 std::vector<int64_t> Reader::Ints(std::string_view path, std::vector<int64_t> fallback) const {
   const Node* node = Get(path);
-  return node == nullptr ? fallback : ToList<int64_t>(*this, path, *node, ToInt);
+  return node == nullptr ? std::move(fallback) : ToList<int64_t>(*this, path, *node, ToInt);
 }
 std::vector<std::string> Reader::Strings(std::string_view path) const {
   return ToList<std::string>(*this, path, Need(path, "a list of strings"), ToString);
@@ -190,7 +191,7 @@ std::vector<std::string> Reader::Strings(std::string_view path) const {
 std::vector<std::string> Reader::Strings(std::string_view path,
                                          std::vector<std::string> fallback) const {
   const Node* node = Get(path);
-  return node == nullptr ? fallback : ToList<std::string>(*this, path, *node, ToString);
+  return node == nullptr ? std::move(fallback) : ToList<std::string>(*this, path, *node, ToString);
 }
 
 std::string Reader::Choice(std::string_view path, const std::vector<std::string>& choices) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
@@ -147,11 +148,11 @@ std::string Expectation(const json& schema) {
   std::string text = fmt::format("{}", fmt::join(types, " or "));
   auto bound = [&](const char* key, const char* words) {
     if (here.contains(key)) text += fmt::format(" {} {}", words, here[key].dump());
+    return here.contains(key);
   };
-  bound("exclusiveMinimum", ">");
-  bound("minimum", ">=");
-  bound("exclusiveMaximum", "<");
-  bound("maximum", "<=");
+  const bool above = bound("exclusiveMinimum", ">") || bound("minimum", ">=");
+  bound("exclusiveMaximum", above ? "and <" : "<");
+  bound("maximum", above ? "and <=" : "<=");
   bound("minItems", "with at least this many elements:");
   bound("maxItems", "with at most this many elements:");
   if (here.contains("items") && here["items"].is_object() &&
@@ -199,6 +200,14 @@ class Judge {
     Wrong(*node, path, schemas);
   }
 
+  // A float at `path`, which JSON Schema's bounds let pass: comparisons with NaN are never true,
+  // and an infinity is above every minimum.
+  void AddUnusable(const Node& number, const std::vector<std::string>& path) {
+    Wrong(number, path, SchemasAt(path),
+          std::isfinite(number.AsDouble()) ? "1.4e-45 to 3.4e+38 in size, as single precision is"
+                                           : "finite");
+  }
+
   // In order of place; what overrides set comes last.
   std::vector<Problem> Problems() {
     std::stable_sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
@@ -234,13 +243,14 @@ class Judge {
   }
 
   void Wrong(const Node& node, const std::vector<std::string>& path,
-             const std::vector<const json*>& schemas) {
+             const std::vector<const json*>& schemas, const std::string& also = {}) {
     std::string expected;
     for (const json* schema : schemas) {
       std::string words = Expectation(*schema);
       if (expected.find(words) == std::string::npos)
         expected += (expected.empty() ? "" : " or ") + words;
     }
+    if (!also.empty()) expected += (expected.empty() ? "" : ", ") + also;
     std::string next;
     if (node.IsString() && (expected.find("number") != std::string::npos ||
                             expected.find("int") != std::string::npos)) {
@@ -309,6 +319,27 @@ class Judge {
   std::set<std::string> covered_;            // paths of the problems and of what is above them
 };
 
+// Training computes in single precision: a number that is infinite or nothing there isn't the one
+// that was written.
+bool Usable(double value) {
+  const auto single = static_cast<float>(value);
+  return std::isfinite(single) && (value == 0 || single != 0);
+}
+
+void AddUnusableNumbers(const Node& node, std::vector<std::string>& path, Judge& judge) {
+  if (node.kind() == Kind::kFloat && !Usable(node.AsDouble())) judge.AddUnusable(node, path);
+  auto below = [&](const std::string& key, const Node& value) {
+    path.push_back(key);
+    AddUnusableNumbers(value, path, judge);
+    path.pop_back();
+  };
+  if (node.IsDict()) {
+    for (const Entry& entry : node.entries()) below(entry.key, entry.value);
+  } else if (node.IsList()) {
+    for (size_t i = 0; i < node.size(); ++i) below(std::to_string(i), node[i]);
+  }
+}
+
 }  // namespace
 
 std::vector<Problem> Validate(const Node& root) {
@@ -316,7 +347,7 @@ std::vector<Problem> Validate(const Node& root) {
   valijson::Validator validator;
   valijson::ValidationResults results;
   valijson::adapters::NlohmannJsonAdapter adapter(document);
-  if (validator.validate(CompiledSchema(), adapter, &results)) return {};
+  const bool fits = validator.validate(CompiledSchema(), adapter, &results);
   std::vector<std::vector<std::string>> contexts;
   valijson::ValidationResults::Error error;
   while (results.popError(error)) contexts.push_back(error.context);
@@ -324,8 +355,10 @@ std::vector<Problem> Validate(const Node& root) {
                    [](const auto& a, const auto& b) { return a.size() > b.size(); });
   Judge judge(root);
   for (const auto& context : contexts) judge.Add(context);
+  std::vector<std::string> path;
+  AddUnusableNumbers(root, path, judge);
   std::vector<Problem> problems = judge.Problems();
-  if (problems.empty()) {
+  if (!fits && problems.empty()) {
     problems.push_back(
         {"", root.Where(), "the config doesn't fit its schema", "", "see docs/config.md"});
   }

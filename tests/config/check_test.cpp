@@ -58,6 +58,12 @@ TEST_CASE("the linter's other rules") {
   CHECK_FALSE(Finds(with({"model.roi_head.bbox_head.num_classes=3"}), path, "classes", facts));
   CHECK(Finds(with({"lr_config.warmup_iters=5000"}), path, "warmup-too-long", facts));
   CHECK_FALSE(Finds(with({"lr_config.warmup_iters=10"}), path, "warmup-too-long", facts));
+  // No product of what stands there overflows: this divided by zero.
+  const std::string huge = "4611686018427387904";
+  CHECK(Finds(with({"optimizer_config.cumulative_iters=" + huge}), path, "schema", facts));
+  CHECK(Finds(with({"data.samples_per_gpu=" + huge, "runner.max_epochs=" + huge,
+                    "lr_config.warmup_iters=9000000000000000000"}),
+              path, "warmup-too-long", facts));
 }
 
 TEST_CASE("warm-up and steps of mmengine's schedulers") {
@@ -71,6 +77,9 @@ TEST_CASE("warm-up and steps of mmengine's schedulers") {
               "step-past-end"));
   CHECK_FALSE(check(epochs + "param_scheduler = [dict(type='MultiStepLR', milestones=[8, 11])]\n",
                     "step-past-end"));
+  CHECK(check(epochs + "param_scheduler = dict(type='MultiStepLR', begin=9000000000000000000, "
+                       "milestones=[9000000000000000000])\n",
+              "step-past-end"));
   // Counted from `begin`.
   CHECK(check(epochs + "param_scheduler = dict(type='MultiStepLR', begin=5, milestones=[7])\n",
               "step-past-end"));

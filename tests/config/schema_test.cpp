@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "catch.h"
 #include "exp/base/error.h"
@@ -41,6 +42,51 @@ void Properties(const nlohmann::json& schema, const std::string& path,
   }
 }
 
+// Calls `visit` with the path of each place where the schema takes a number ("optimizer.betas.0"),
+// and what it says of it.
+class NumberPlaces {
+ public:
+  using Visit = std::function<void(const std::string&, const nlohmann::json&)>;
+  explicit NumberPlaces(Visit visit) : visit_(std::move(visit)) { Walk(schema_, ""); }
+
+ private:
+  void Walk(const nlohmann::json& schema, const std::string& path) {
+    if (schema.contains("$ref")) {
+      auto pointer = schema["$ref"].get<std::string>().substr(1);
+      return Walk(schema_.at(nlohmann::json::json_pointer(pointer)), path);
+    }
+    for (const char* group : {"anyOf", "oneOf", "allOf"}) {
+      if (!schema.contains(group)) continue;
+      for (const auto& choice : schema[group]) Walk(choice, path);
+    }
+    const std::string type = schema.contains("type") ? schema["type"].dump() : "";
+    if (type.find("number") != type.npos || type.find("integer") != type.npos) visit_(path, schema);
+    if (schema.contains("properties")) {
+      for (const auto& [name, property] : schema["properties"].items())
+        Walk(property, JoinPath(path, name));
+    }
+    for (const auto& [key, below] : {std::pair("items", "0"), {"additionalProperties", "any"}}) {
+      if (schema.contains(key) && schema[key].is_object()) Walk(schema[key], JoinPath(path, below));
+    }
+  }
+
+  const nlohmann::json schema_ = nlohmann::json::parse(SchemaText());
+  Visit visit_;
+};
+
+// A config of one value at a path: "a: {b: [value]}".
+std::string ConfigWith(const std::string& path, const std::string& value) {
+  std::vector<std::string> keys = SplitPath(path);
+  std::string text = value;
+  for (size_t i = keys.size(); i-- > 0;) {
+    if (keys[i] == "0")
+      text = "[" + text + "]";
+    else
+      text = (i == 0 ? "" : "{") + keys[i] + ": " + text + (i == 0 ? "" : "}");
+  }
+  return text + "\n";
+}
+
 std::string Path(const std::string& name) {
   return std::string(EXP_SOURCE_DIR) + "/configs/" + name + ".yaml";
 }
@@ -76,6 +122,56 @@ TEST_CASE("every key has a description, and its default is one that the schema a
   for (const auto& [name, definition] : schema["definitions"].items())
     Properties(definition, "#" + name, visit);
   CHECK(count > 150);
+}
+
+TEST_CASE(
+    "a number that isn't finite, or not in single precision, is refused wherever one stands") {
+  size_t places = 0;
+  NumberPlaces([&](const std::string& path, const nlohmann::json&) {
+    ++places;
+    for (const char* value : {".inf", "-.inf", ".nan", "1e300", "-1e300", "1e999", "3e-46"}) {
+      CAPTURE(path, value);
+      std::vector<Problem> problems = Validate(LoadText(ConfigWith(path, value), "a.yaml").root);
+      auto found = std::find_if(problems.begin(), problems.end(),
+                                [&](const Problem& p) { return p.path == path; });
+      REQUIRE(found != problems.end());
+      CHECK(found->where.rfind("a.yaml:1:", 0) == 0);
+      CHECK_FALSE(found->expected.empty());
+    }
+  });
+  CHECK(places > 150);
+  auto expected = [](const char* path, const char* value) {
+    for (const Problem& problem : Validate(LoadText(ConfigWith(path, value), "a.yaml").root))
+      if (problem.path == path) return problem.what + "; " + problem.expected;
+    return std::string();
+  };
+  CHECK(expected("optimizer.weight_decay", ".inf") ==
+        "`optimizer.weight_decay` is .inf; a number >= 0, finite");
+  CHECK(expected("optimizer.momentum", ".nan") ==
+        "`optimizer.momentum` is .nan; a number >= 0 and < 1, finite");
+  CHECK(
+      expected("optimizer.lr", "1e39") ==
+      "`optimizer.lr` is 1e+39; a number > 0, 1.4e-45 to 3.4e+38 in size, as single precision is");
+  CHECK(expected("optimizer.lr", "0.0").find("precision") == std::string::npos);
+  CHECK(expected("optimizer.weight_decay", "0.0").empty());
+  CHECK(expected("optimizer.weight_decay", "-0.0").empty());
+  CHECK(expected("optimizer.weight_decay", "3e38").empty());
+}
+
+TEST_CASE("the schema says what range every number has") {
+  // Those that any number is fine for, or that are only compared with what the model does.
+  const std::set<std::string> open = {"seed",       "max_file_bytes",  "max_total_bytes",
+                                      "0",          "max_patch_bytes", "allowed_border",
+                                      "pos_weight", "neg_pos_ub",      "ignore_iof_thr"};
+  NumberPlaces([&](const std::string& path, const nlohmann::json& schema) {
+    const std::string name = path.substr(path.rfind('.') + 1);
+    if (name == "0" || open.count(name) > 0) return;
+    CAPTURE(path);
+    CHECK((schema.contains("minimum") || schema.contains("exclusiveMinimum")));
+    // Ints become 32 bits wide and are multiplied with each other; of floats above.
+    if (schema["type"].dump().find("integer") != std::string::npos)
+      CHECK(schema.contains("maximum"));
+  });
 }
 
 TEST_CASE("every key of the schema is read by name somewhere") {

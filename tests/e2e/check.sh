@@ -64,7 +64,10 @@ has "$said" 'never reads `optimizer.momentum`'
 finds unused-key warning 0 --set lr_config.policy=cosine
 # What a run would refuse.
 finds optimizer error 2 --set optimizer.momentum=0 --set +optimizer.nesterov=true
-finds optimizer error 2 --set optimizer.lr=.nan
+finds schema error 2 --set optimizer.lr=.nan
+finds schema error 2 --set optimizer.weight_decay=.inf
+has "$said" '--set #1: error: `optimizer.weight_decay` is .inf; expected a number >= 0, finite'
+finds schema error 2 --set optimizer_config.cumulative_iters=4611686018427387904
 finds optimizer error 2 --set 'lr_config.step=[8, 8]'
 finds optimizer error 2 --set lr_config.policy=cosine --set lr_config.min_lr=1
 

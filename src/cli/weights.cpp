@@ -68,6 +68,9 @@ void PrintJson(const TensorFile& file, const std::vector<const TensorInfo*>& ten
                               {"shape", t->shape},
                               {"bytes", t->bytes()}});
   }
+  out["unread"] = nlohmann::ordered_json::array();
+  for (const train::UnreadTensor& t : file.unread())
+    out["unread"].push_back({{"name", t.name}, {"kind", t.kind}});
   fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
@@ -92,6 +95,8 @@ void Show(const ShowOptions& options) {
   }
   fmt::print("{} elements, {:.1f} MB{}\n", elements, static_cast<double>(bytes) / 1e6,
              options.filter.empty() ? "" : " in what was shown");
+  for (const train::UnreadTensor& t : file->unread())
+    fmt::print("not read: {}  {}\n", Printable(t.name), Printable(t.kind));
 }
 
 // Which tensors are the model's weights, and under which name: a checkpoint also has the
@@ -205,6 +210,8 @@ std::unique_ptr<TensorFile> OpenRenamed(const ConvertOptions& options) {
                       .expected = "--to torchvision or mmdetection"});
   }
   TellLeftOut(left_out, train::NameStyleName(rename.to), options.ema);
+  if (!file->unread().empty())
+    fmt::print(stderr, "warning: {}\n", Printable(train::UnreadText(file->unread())));
   return file;
 }
 
@@ -244,7 +251,8 @@ void AddShow(Command weights) {
   Command command = weights.AddCommand("show", "list the tensors and the metadata of a file");
   command.AddOption("file", options->file, ".safetensors or .pth").Required();
   command.AddOption("--filter", options->filter, "only names that match, * and ? allowed");
-  command.AddFlag("--json", options->json, "as JSON: path, format, naming, metadata, tensors");
+  command.AddFlag("--json", options->json,
+                  "as JSON: path, format, naming, metadata, tensors, unread");
   command.Callback([options] { Show(*options); });
   command.Footer(
       "Example:\n  exp weights show work_dirs/bccd/epoch_12.safetensors --filter 'rpn.*'");

@@ -128,7 +128,8 @@ class Inference::Impl {
     source.background = BackgroundOf(config);
     source.flip_channels = !config.Bool("model.img_norm_cfg.to_rgb", true);
     source.averages = o.averages;
-    LoadWeights(source, *layout, &state);
+    std::string passed_over = LoadWeights(source, *layout, &state).passed_over;
+    if (!passed_over.empty()) Told({o.weights.string() + ": " + passed_over});
     params->Write(graph::Storage::kParam, state.params);
     params->Write(graph::Storage::kState, state.states);
     FindCategories();
@@ -170,7 +171,7 @@ std::string Inference::device() const {
 }
 const std::vector<data::Category>& Inference::categories() const { return impl_->categories; }
 
-Detections Inference::Detect(std::shared_ptr<const data::CocoDataset> dataset,
+Detections Inference::Detect(const std::shared_ptr<const data::CocoDataset>& dataset,
                              const std::string& img_prefix) {
   const TestTimeAugmentation& tta = impl_->o.tta;
   if (!tta.flip && tta.scales.empty()) return impl_->DetectOnce(dataset, img_prefix, false, {});
@@ -231,7 +232,7 @@ void Softmax(std::vector<float>* scores) {
 
 }  // namespace
 
-std::vector<ClassScores> Inference::Classify(std::shared_ptr<const data::ImageList> list) {
+std::vector<ClassScores> Inference::Classify(const std::shared_ptr<const data::ImageList>& list) {
   const TestTimeAugmentation& tta = impl_->o.tta;
   std::vector<int> sides;  // the shorter one's length before the centre is taken
   for (const data::ImageScale& scale : tta.scales)

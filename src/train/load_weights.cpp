@@ -74,10 +74,13 @@ Error OtherShapes(const std::string& path, const std::vector<std::string>& shape
                              "`reset: [roi_heads.box_predictor.*]` beside load_from"});
 }
 
-Error Missing(const std::string& path, const std::set<std::string>& missing) {
+Error Missing(const std::string& path, const std::set<std::string>& missing,
+              const std::vector<UnreadTensor>& unread) {
   std::vector<std::string> names(missing.begin(), missing.end());
+  const std::string passed_over = UnreadText(unread);
   return UsageError(
-      {.what = fmt::format("lacks {} tensors of the model:{}", names.size(), Listed(names)),
+      {.what = fmt::format("lacks {} tensors of the model:{}{}{}", names.size(), Listed(names),
+                           passed_over.empty() ? "" : "\n    ", passed_over),
        .where = path,
        .expected = "weights of this model with names of torchvision, mmdetection or timm",
        .next = "see the file's names with `exp weights show`, or list the layers to start "
@@ -116,6 +119,8 @@ Match MatchWeights(const WeightSource& source, const graph::ParamLayout& layout)
   Match match;
   match.file = Rename(OpenTensorFile(source.path), rename);
   std::set<std::string> missing = Needed(layout, source.backbone_only);
+  for (const std::string& name : missing)
+    if (!IsReset(name, source.reset)) match.file->RequireRead(name);
   std::vector<std::string> other_shapes;
   for (const TensorInfo& tensor : match.file->tensors()) {
     std::optional<graph::Shape> shape = ShapeInFiles(layout, tensor.name);
@@ -123,6 +128,7 @@ Match MatchWeights(const WeightSource& source, const graph::ParamLayout& layout)
     if (!wanted || !IsFloat(tensor.type) || IsReset(tensor.name, source.reset)) continue;
     missing.erase(tensor.name);
     const std::string average = EmaTensorName(tensor.name);
+    if (source.averages) match.file->RequireRead(average);
     bool use_average = source.averages && match.file->Find(average) != nullptr;
     match.tensors.push_back({tensor.name, use_average ? average : tensor.name});
     if (!SameShape(tensor.shape, *shape)) {
@@ -132,7 +138,7 @@ Match MatchWeights(const WeightSource& source, const graph::ParamLayout& layout)
   }
   if (!other_shapes.empty()) throw OtherShapes(source.path, other_shapes);
   match.initial = TakeReset(source.reset, &missing);
-  if (!missing.empty()) throw Missing(source.path, missing);
+  if (!missing.empty()) throw Missing(source.path, missing, match.file->unread());
   return match;
 }
 
@@ -185,8 +191,8 @@ std::vector<WeightSource> InitialSources(const config::Reader& config,
 
 }  // namespace
 
-std::vector<std::string> LoadWeights(const WeightSource& source, const graph::ParamLayout& layout,
-                                     FlatState* state) {
+LoadedWeights LoadWeights(const WeightSource& source, const graph::ParamLayout& layout,
+                          FlatState* state) {
   Match match = MatchWeights(source, layout);
   bool flip = source.flip_channels && !match.file->metadata().contains("exp.format");
   for (const Match::Tensor& tensor : match.tensors) {
@@ -195,7 +201,7 @@ std::vector<std::string> LoadWeights(const WeightSource& source, const graph::Pa
     if (flip && IsFirstLayer(tensor.name)) FlipChannels(&values);
     ImportTensor(layout, values, {}, source.path, state);
   }
-  return match.initial;
+  return {match.initial, UnreadText(match.file->unread())};
 }
 
 void CheckWeights(const WeightSource& source, const graph::ParamLayout& layout) {
@@ -216,10 +222,12 @@ void LoadInitialWeights(const config::Reader& config, const graph::ParamLayout& 
                         const std::function<void(const std::string&, const std::string&)>& warn,
                         FlatState* state) {
   for (const WeightSource& source : InitialSources(config, layout)) {
-    std::vector<std::string> left = LoadWeights(source, layout, state);
-    if (left.empty()) continue;
+    LoadedWeights loaded = LoadWeights(source, layout, state);
+    if (!loaded.passed_over.empty())
+      warn("weights.passed_over", fmt::format("{}: {}", source.path, loaded.passed_over));
+    if (loaded.initial.empty()) continue;
     warn("weights.reset", fmt::format("{} tensors start anew as `reset` asks, the first of them {}",
-                                      left.size(), left[0]));
+                                      loaded.initial.size(), loaded.initial[0]));
   }
 }
 

@@ -24,12 +24,17 @@ struct WeightSource {
   bool averages = false;  // a checkpoint's averaged weights where it has them
 };
 
+struct LoadedWeights {
+  std::vector<std::string> initial;  // left at their first values, because of `reset`
+  std::string passed_over;           // tensors of kinds that aren't read; "" for none
+};
+
 // Fills parameters and statistics from the file; names of torchvision, mmdetection and timm are
 // understood. Every layer that the model has (with backbone_only: of the backbone) must be there in
-// its shape, except those that `reset` names. Returns the names left at their initial values
-// because of `reset`. Throws UsageError that lists the layers that are missing or of another shape.
-std::vector<std::string> LoadWeights(const WeightSource& source, const graph::ParamLayout& layout,
-                                     FlatState* state);
+// its shape, except those that `reset` names. Throws UsageError that lists the layers that are
+// missing or of another shape, or names one whose tensor is of a kind that isn't read.
+LoadedWeights LoadWeights(const WeightSource& source, const graph::ParamLayout& layout,
+                          FlatState* state);
 
 // The same without reading a value or writing anything: only what LoadWeights throws.
 void CheckWeights(const WeightSource& source, const graph::ParamLayout& layout);

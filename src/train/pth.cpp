@@ -73,21 +73,24 @@ class StateDict {
   }
 
   void ReadTensors(const Value& dict, std::vector<TensorInfo>* infos,
-                   std::map<std::string, Layout>* layouts) const {
+                   std::map<std::string, Layout>* layouts,
+                   std::vector<UnreadTensor>* unread) const {
+    std::set<std::string_view> names;
     for (const auto& [key, item] : dict.entries) {
       if (doc_[key].kind != Kind::kString) continue;
       const Value* tensor = AsTensor(doc_[item]);
-      if (tensor == nullptr) {
-        RefuseOtherTensor(doc_[key].text, doc_[item]);
-        continue;
-      }
+      if (tensor == nullptr && !IsOtherTensor(doc_[item])) continue;
       TensorInfo info;
       info.name = doc_[key].text;
-      Layout layout = ReadLayout(*tensor, &info);
-      if (!layouts->emplace(info.name, std::move(layout)).second) {
-        throw Bad(info.name, "is there twice");
+      if (!names.insert(doc_[key].text).second) throw Bad(info.name, "is there twice");
+      try {
+        if (tensor == nullptr) throw OtherTensor(info.name, doc_[item]);
+        Layout layout = ReadLayout(*tensor, &info);
+        layouts->emplace(info.name, std::move(layout));
+        infos->push_back(std::move(info));
+      } catch (const UnreadTensor& other) {
+        unread->push_back(other);
       }
-      infos->push_back(std::move(info));
     }
   }
 
@@ -212,26 +215,47 @@ class StateDict {
            function == "torch._utils._rebuild_tensor";
   }
 
-  // A tensor of a kind that is not read must not be passed over as if it weren't there.
-  void RefuseOtherTensor(const std::string& name, const Value& value) const {
+  bool IsOtherTensor(const Value& value) const {
     std::string_view function = doc_.Function(value);
-    if (!function.starts_with("torch._utils._rebuild_") &&
-        !function.starts_with("torch._tensor._rebuild_"))
-      return;
-    std::string what = fmt::format("is made by `{}`", function);
-    std::string expected = "a dense tensor of floats, integers or bools that is not quantised";
-    if (function != "torch._utils._rebuild_qtensor") throw Bad(name, what, expected);
-    throw UsageError({.what = std::move(what),
-                      .where = fmt::format("{}: tensor `{}`", path_, name),
-                      .expected = std::move(expected),
-                      .next = "save the weights from before the quantisation, or each quantised "
-                              "tensor's .dequantize()"});
+    return function.starts_with("torch._utils._rebuild_") ||
+           function.starts_with("torch._tensor._rebuild_");
+  }
+
+  // Why a tensor isn't read; thrown, as it may be found deep in its description.
+  static UnreadTensor Unread(
+      const std::string& name, std::string kind,
+      std::string expected = "a dense tensor of floats, integers or bools that is not quantised",
+      std::string next = "write the file again with a tensor of such a kind in its place") {
+    return {.name = name,
+            .kind = std::move(kind),
+            .expected = std::move(expected),
+            .next = std::move(next)};
+  }
+
+  UnreadTensor OtherTensor(const std::string& name, const Value& value) const {
+    std::string_view function = doc_.Function(value);
+    if (function == "torch._utils._rebuild_tensor_v3") {
+      // (storage, offset, size, stride, requires_grad, backward_hooks, dtype): of types without a
+      // storage class.
+      const Value& arguments = doc_[value.items[1]];
+      const bool complete = arguments.kind == Kind::kList && arguments.items.size() > 6 &&
+                            doc_[arguments.items[6]].kind == Kind::kGlobal;
+      if (complete) return Unread(name, "has dtype " + doc_[arguments.items[6]].text);
+    }
+    std::string kind = fmt::format("is made by `{}`", function);
+    if (function != "torch._utils._rebuild_qtensor") return Unread(name, std::move(kind));
+    return Unread(name, std::move(kind),
+                  "a dense tensor of floats, integers or bools that is not quantised",
+                  "save the weights from before the quantisation, or each quantised tensor's "
+                  ".dequantize()");
   }
 
   bool HasTensors(const Value& dict) const {
     if (dict.kind != Kind::kDict) return false;
-    return std::any_of(dict.entries.begin(), dict.entries.end(),
-                       [&](const auto& entry) { return AsTensor(doc_[entry.second]) != nullptr; });
+    return std::any_of(dict.entries.begin(), dict.entries.end(), [&](const auto& entry) {
+      const Value& value = doc_[entry.second];
+      return AsTensor(value) != nullptr || IsOtherTensor(value);
+    });
   }
 
   std::vector<int64_t> Integers(const std::string& name, const Value& list) const {
@@ -256,8 +280,8 @@ class StateDict {
     }
     // The metadata says that the stored numbers are to be negated or conjugated.
     if (arguments.items.size() > 6 && !doc_[arguments.items[6]].entries.empty()) {
-      throw Bad(info->name, "is a view with its sign or conjugation still to be applied",
-                "a tensor after .resolve_neg() and .resolve_conj()");
+      throw Unread(info->name, "is a view with its sign or conjugation still to be applied",
+                   "a tensor after .resolve_neg() and .resolve_conj()");
     }
     Layout layout;
     layout.offset = offset.integer;
@@ -276,12 +300,12 @@ class StateDict {
       throw Bad(info->name, "its storage is not described");
     }
     if (id.items.size() > 5 && doc_[id.items[5]].kind != Kind::kNone) {
-      throw Bad(info->name, "its storage is a view of another one (PyTorch before 0.4)");
+      throw Unread(info->name, "has a storage that is a view of another (PyTorch before 0.4)",
+                   "a tensor with a storage of its own", "load and save it with a newer PyTorch");
     }
     std::optional<ElementType> type = StorageType(doc_[id.items[1]].text);
     if (!type) {
-      throw Bad(info->name, fmt::format("has the storage `{}`", doc_[id.items[1]].text),
-                "floats, integers or bools that are not quantised");
+      throw Unread(info->name, fmt::format("has the storage `{}`", doc_[id.items[1]].text));
     }
     info->type = *type;
     layout->storage = doc_[id.items[2]].text;
@@ -312,8 +336,8 @@ class StateDict {
                                        ShapeText(info.shape), storage_length));
     }
     if (count > storage_length) {
-      throw Bad(info.name, "is expanded: it shows elements of its storage several times",
-                "a tensor of its own");
+      throw Unread(info.name, "is expanded: it shows elements of its storage several times",
+                   "a tensor of its own", "write the file again with the tensor's .clone()");
     }
   }
 
@@ -328,11 +352,13 @@ class PthFile : public TensorFile {
     path_ = path.string();
     format_ = storage_->format();
     StateDict state(storage_->document(), path_);
-    state.ReadTensors(state.Locate(), &tensors_, &layouts_);
+    state.ReadTensors(state.Locate(), &tensors_, &layouts_, &unread_);
     CheckStorages();
     state.ReadMetadata(&metadata_);
     std::sort(tensors_.begin(), tensors_.end(),
               [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+    std::sort(unread_.begin(), unread_.end(),
+              [](const UnreadTensor& a, const UnreadTensor& b) { return a.name < b.name; });
   }
 
   std::vector<std::byte> Read(const TensorInfo& info) const override {

@@ -91,9 +91,26 @@ class LegacyStorage : public PthStorage {
   };
   std::map<std::string, Use> Uses() const {
     static const std::map<std::string_view, uint64_t> kSizes = {
-        {"DoubleStorage", 8}, {"LongStorage", 8},     {"FloatStorage", 4}, {"IntStorage", 4},
-        {"HalfStorage", 2},   {"BFloat16Storage", 2}, {"ShortStorage", 2}, {"CharStorage", 1},
-        {"ByteStorage", 1},   {"BoolStorage", 1}};
+        {"DoubleStorage", 8},
+        {"LongStorage", 8},
+        {"FloatStorage", 4},
+        {"IntStorage", 4},
+        {"HalfStorage", 2},
+        {"BFloat16Storage", 2},
+        {"ShortStorage", 2},
+        {"CharStorage", 1},
+        {"ByteStorage", 1},
+        {"BoolStorage", 1},
+        // Not read, but the next storage lies behind: complex and quantised numbers, and the bytes
+        // of types that have no class of their own.
+        {"ComplexDoubleStorage", 16},
+        {"ComplexFloatStorage", 8},
+        {"QInt32Storage", 4},
+        {"QInt8Storage", 1},
+        {"QUInt8Storage", 1},
+        {"QUInt4x2Storage", 1},
+        {"QUInt2x4Storage", 1},
+        {"UntypedStorage", 1}};
     std::map<std::string, Use> uses;
     for (const Value& value : document_.values) {
       if (value.kind != Kind::kPersistent) continue;

@@ -102,6 +102,16 @@ class RenamedFile : public TensorFile {
     }
     FindLayouts(from);
     for (const auto& [name, tensor] : ours) AddTensor(name, *tensor, ours);
+    for (UnreadTensor other : file_->unread()) {
+      other.source = other.name;
+      if (other.name.starts_with(prefix)) {
+        std::optional<std::string> name =
+            OurName(from, std::string_view(other.name).substr(prefix.size()));
+        std::optional<std::string> target = name ? FromOurName(options.to, *name) : std::nullopt;
+        if (target) other.name = *target;
+      }
+      unread_.push_back(std::move(other));
+    }
     std::sort(tensors_.begin(), tensors_.end(),
               [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
     if (to_.background == Background::kLast) {

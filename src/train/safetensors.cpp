@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
@@ -100,16 +103,21 @@ std::map<std::string, std::string> ParseMetadata(const std::string& path, const 
   return metadata;
 }
 
-ElementType ParseType(const std::string& path, const std::string& place, const json& node) {
-  if (!node.is_string()) throw Malformed(path, place, "`dtype` is not a string");
-  auto name = node.get<std::string>();
+std::optional<ElementType> TypeNamed(std::string_view name) {
   for (int i = 0; i <= static_cast<int>(ElementType::kBool); ++i) {
     if (name == ElementName(static_cast<ElementType>(i))) return static_cast<ElementType>(i);
   }
-  throw UsageError({.what = fmt::format("has dtype {}", name),
-                    .where = fmt::format("{}: {}", path, place),
-                    .expected = "F64, F32, F16, BF16, BOOL or an integer type",
-                    .next = "convert it to F16 or F32 with the program that wrote it"});
+  return std::nullopt;
+}
+
+// Of the format's types that aren't read; 0: not one of them, as a later version may have.
+uint64_t BitsOfOther(std::string_view name) {
+  static constexpr std::pair<std::string_view, uint64_t> kBits[] = {
+      {"C64", 64},    {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8},
+      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
+  for (const auto& [known, bits] : kBits)
+    if (known == name) return bits;
+  return 0;
 }
 
 uint64_t ParseUnsigned(const std::string& path, const std::string& place, const json& node) {
@@ -121,6 +129,7 @@ uint64_t ParseUnsigned(const std::string& path, const std::string& place, const 
 
 struct Placed {
   TensorInfo info;
+  std::string other_type;       // of a dtype that isn't read: its name, and info.type means nothing
   uint64_t begin = 0, end = 0;  // in the data part
 };
 
@@ -131,29 +140,37 @@ Placed ParseTensor(const std::string& path, const std::string& name, const json&
     throw Malformed(path, place, "its entry is not as the format says",
                     "dtype, shape and data_offsets");
   }
+  if (!node["dtype"].is_string()) throw Malformed(path, place, "`dtype` is not a string");
+  const auto dtype = node["dtype"].get<std::string>();
   Placed tensor;
   tensor.info.name = name;
-  tensor.info.type = ParseType(path, place, node["dtype"]);
+  const std::optional<ElementType> type = TypeNamed(dtype);
+  if (type)
+    tensor.info.type = *type;
+  else
+    tensor.other_type = dtype;
   const json& shape = node["shape"];
   const json& offsets = node["data_offsets"];
   if (!shape.is_array() || !offsets.is_array() || offsets.size() != 2) {
     throw Malformed(path, place, "`shape` or `data_offsets` is no list",
                     "[d, ...] and [begin, end]");
   }
-  uint64_t bytes = ElementSize(tensor.info.type);
+  uint64_t bits = type ? 8 * ElementSize(*type) : BitsOfOther(dtype);
+  const bool size_known = bits != 0;
   for (const json& dimension : shape) {
     uint64_t d = ParseUnsigned(path, place, dimension);
-    if (d > INT64_MAX || __builtin_mul_overflow(bytes, d, &bytes) || bytes > INT64_MAX) {
+    if (d > INT64_MAX || __builtin_mul_overflow(bits, d, &bits) || bits > INT64_MAX) {
       throw Malformed(path, place, "its shape is larger than any file");
     }
     tensor.info.shape.push_back(static_cast<int64_t>(d));
   }
   tensor.begin = ParseUnsigned(path, place, offsets[0]);
   tensor.end = ParseUnsigned(path, place, offsets[1]);
-  if (tensor.end < tensor.begin || tensor.end - tensor.begin != bytes) {
+  const uint64_t bytes = (bits + 7) / 8;
+  if (tensor.end < tensor.begin || (size_known && tensor.end - tensor.begin != bytes)) {
     throw Malformed(path, place,
-                    fmt::format("offsets [{}, {}] don't fit {} {}", tensor.begin, tensor.end,
-                                ElementName(tensor.info.type), ShapeText(tensor.info.shape)),
+                    fmt::format("offsets [{}, {}] don't fit {} {}", tensor.begin, tensor.end, dtype,
+                                ShapeText(tensor.info.shape)),
                     fmt::format("{} bytes", bytes));
   }
   return tensor;
@@ -223,11 +240,20 @@ class SafetensorsFile : public TensorFile {
     data_begin_ = kLengthBytes + length;
     CheckPlaces(path_, placed, file_.size() - data_begin_);
     for (Placed& tensor : placed) {
+      if (!tensor.other_type.empty()) {
+        unread_.push_back({.name = tensor.info.name,
+                           .kind = "has dtype " + tensor.other_type,
+                           .expected = "F64, F32, F16, BF16, BOOL or an integer type",
+                           .next = "convert it to F16 or F32 with the program that wrote it"});
+        continue;
+      }
       begin_.emplace(tensor.info.name, tensor.begin);
       tensors_.push_back(std::move(tensor.info));
     }
     std::sort(tensors_.begin(), tensors_.end(),
               [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+    std::sort(unread_.begin(), unread_.end(),
+              [](const UnreadTensor& a, const UnreadTensor& b) { return a.name < b.name; });
   }
 
   RandomAccess file_;
@@ -332,6 +358,7 @@ Hash128 HashSafetensors(const TensorFile& file, const std::string& without) {
             [](const TensorInfo* a, const TensorInfo* b) { return WrittenBefore(*a, *b); });
   Hasher hasher;
   hasher.Update(HeaderText(order, hashed));
+  for (const UnreadTensor& other : file.unread()) hasher.Update(other.name);  // none is ours
   for (const TensorInfo* info : order) {
     std::vector<std::byte> bytes = file.Read(*info);
     if (!bytes.empty()) hasher.Update(bytes.data(), bytes.size());

@@ -94,7 +94,33 @@ const TensorInfo* TensorFile::Find(std::string_view name) const {
   return at != tensors_.end() && at->name == name ? &*at : nullptr;
 }
 
+void TensorFile::RequireRead(std::string_view name) const {
+  auto at = std::find_if(unread_.begin(), unread_.end(),
+                         [&](const UnreadTensor& t) { return t.name == name; });
+  if (at == unread_.end()) return;
+  throw UsageError(
+      {.what = at->kind,
+       .where = fmt::format("{}: tensor `{}`", path_, at->source.empty() ? at->name : at->source),
+       .expected = at->expected,
+       .next = at->next});
+}
+
+std::string UnreadText(const std::vector<UnreadTensor>& unread) {
+  if (unread.empty()) return "";
+  constexpr size_t kShown = 5;
+  std::string text = fmt::format(
+      "{} of kinds that aren't read: ",
+      unread.size() == 1 ? "1 tensor is" : fmt::format("{} tensors are", unread.size()));
+  for (size_t i = 0; i < std::min(kShown, unread.size()); ++i) {
+    const UnreadTensor& tensor = unread[i];
+    text += fmt::format("{}`{}` ({})", i == 0 ? "" : ", ",
+                        tensor.source.empty() ? tensor.name : tensor.source, tensor.kind);
+  }
+  return unread.size() > kShown ? text + ", ..." : text;
+}
+
 std::vector<float> TensorFile::ReadFloats(std::string_view name) const {
+  RequireRead(name);
   const TensorInfo* info = Find(name);
   if (info == nullptr) {
     throw UsageError({.what = fmt::format("has no tensor `{}`", name),

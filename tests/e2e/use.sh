@@ -86,6 +86,25 @@ P
 mv kept.jpg "$images/val_000002.jpg"
 
 # Weights: what isn't there, has no place, or no room.
+# A complex tensor beside the weights is passed over; one of the weights, made an 8-bit float, is named.
+python3 - "$checkpoint" <<'END'
+import json, struct, sys
+content = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", content[:8])[0]
+header, data = json.loads(content[8:8 + size]), content[8 + size:]
+def write(name, header, data):
+    text = json.dumps(header).encode()
+    open(name, "wb").write(struct.pack("<Q", len(text)) + text + data)
+header["__metadata__"].pop("exp.content")
+write("complex.safetensors", header | {"other": {"dtype": "C64", "shape": [1], "data_offsets": [len(data), len(data) + 8]}}, data + bytes(8))
+tensor = header["rpn.head.conv.0.0.bias"]
+tensor.update(dtype="F8_E4M3", shape=[4 * tensor["shape"][0]])
+write("eight.safetensors", header, data)
+END
+expect 0 'is of kinds that aren'"'"'t read: `other` (has dtype C64)' "$exp" predict complex.safetensors "$images/val_000001.jpg" --out complex --device cpu
+expect 0 "not read: other  has dtype C64" "$exp" weights show complex.safetensors
+refused 2 'eight.safetensors: tensor `rpn.head.conv.0.0.bias`: has dtype F8_E4M3' "$exp" predict eight.safetensors "$images/val_000001.jpg" --out eight --device cpu
+
 convert=("$exp" weights convert)
 refused 2 "out: an empty text is no value" "${convert[@]}" "$checkpoint" ''
 refused 2 "is a folder" "${convert[@]}" "$checkpoint" there

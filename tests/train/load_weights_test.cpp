@@ -1,10 +1,14 @@
 // load_from, reset and a backbone's weights, on a layout with the names of a small detector.
 #include "src/train/load_weights.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include "catch.h"
 #include "exp/base/error.h"
+#include "exp/base/file.h"
 #include "exp/config/load.h"
 #include "exp/train/safetensors.h"
 #include "temp_folder.h"
@@ -75,7 +79,7 @@ TEST_CASE("another program's weights fill the model") {
   const std::string path = folder / "m.safetensors";
   Write(path, kMmdetection);
   Model model;
-  CHECK(LoadWeights({.path = path}, model.layout, &model.state).empty());
+  CHECK(LoadWeights({.path = path}, model.layout, &model.state).initial.empty());
   CHECK(model.Param("backbone.body.conv1.weight") == std::vector<float>{5, 6});
   CHECK(model.Param("roi_heads.box_predictor.cls_score.bias") == std::vector<float>{9, 1, 2});
   CHECK(std::vector<float>(model.state.states.begin(), model.state.states.begin() + 2) ==
@@ -102,7 +106,7 @@ TEST_CASE("what doesn't fit is listed, unless it is to start anew") {
   for (const char* pattern : {"roi_heads.box_predictor.*", "roi_head.bbox_head.*"}) {
     Model model;
     std::vector<std::string> left =
-        LoadWeights({.path = path, .reset = {pattern}}, model.layout, &model.state);
+        LoadWeights({.path = path, .reset = {pattern}}, model.layout, &model.state).initial;
     CHECK(left == std::vector<std::string>{"roi_heads.box_predictor.bbox_pred.bias",
                                            "roi_heads.box_predictor.cls_score.bias"});
     CHECK(model.Param("roi_heads.box_predictor.cls_score.bias") == std::vector<float>{-1, -1, -1});
@@ -112,6 +116,55 @@ TEST_CASE("what doesn't fit is listed, unless it is to start anew") {
   Write(path, tensors);
   CHECK_THAT(Refusal({.path = path, .reset = {"roi_heads.*"}}),
              ContainsSubstring("lacks 1 tensors") && ContainsSubstring("backbone.body.bn1.weight"));
+}
+
+TEST_CASE("a tensor of a kind that isn't read is an error only where the model needs it") {
+  TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  // What is named becomes an 8-bit float: the header says so, and the bytes are four times as many
+  // elements.
+  auto with_type = [&](const std::string& name) {
+    auto tensors = kMmdetection;
+    tensors.emplace_back("other.thing", std::vector<float>{1, 2});
+    Write(path, tensors);
+    std::string file = ReadFile(path);
+    size_t at = file.find("\"" + name + "\"");
+    REQUIRE(at != std::string::npos);
+    size_t end = file.find('}', at);
+    std::string entry = file.substr(at, end - at);
+    std::string changed = entry;
+    changed.replace(changed.find("F32"), 3, "F8_E4M3");
+    for (int64_t size : {1, 2, 3, 8}) {
+      const std::string shape = fmt::format("\"shape\":[{}]", size);
+      if (size_t s = changed.find(shape); s != std::string::npos) {
+        changed.replace(s, shape.size(), fmt::format("\"shape\":[{}]", 4 * size));
+        break;
+      }
+    }
+    std::string header = file.substr(8, file.rfind('}', file.find("}}", 8) + 1) - 7);
+    header.replace(header.find(entry), entry.size(), changed);
+    uint64_t length = 0;
+    std::memcpy(&length, file.data(), 8);
+    std::string data = file.substr(8 + length);
+    length = header.size();
+    std::string out(reinterpret_cast<const char*>(&length), 8);
+    WriteFileAtomic(path, out + header + data);
+  };
+  with_type("other.thing");
+  Model model;
+  LoadedWeights loaded = LoadWeights({.path = path}, model.layout, &model.state);
+  CHECK(loaded.passed_over ==
+        "1 tensor is of kinds that aren't read: `other.thing` (has dtype F8_E4M3)");
+  CHECK(model.Param("backbone.body.conv1.weight") == std::vector<float>{5, 6});
+  // Under the name that it has in the file.
+  with_type("roi_head.bbox_head.fc_cls.bias");
+  CHECK_THAT(Refusal({.path = path}),
+             ContainsSubstring("tensor `roi_head.bbox_head.fc_cls.bias`: has dtype F8_E4M3"));
+  // Not where it is to start anew.
+  Model reset;
+  loaded = LoadWeights({.path = path, .reset = {"roi_heads.*"}}, reset.layout, &reset.state);
+  CHECK(loaded.initial.size() == 2);
+  CHECK_FALSE(loaded.passed_over.empty());
 }
 
 TEST_CASE("a classifier's weights start the backbone alone") {

@@ -191,7 +191,8 @@ TEST_CASE("pickles that contradict themselves are refused with the byte") {
   CHECK(value(4) == 513);
 }
 
-TEST_CASE("a tensor with attributes of its own is read, one of another kind is never passed over") {
+TEST_CASE(
+    "a tensor with attributes of its own is read; the others, too, beside one of another kind") {
   TempFolder folder;
   auto open = [&](const std::string& entries) {
     WriteFileAtomic(folder / "x.pth", LegacyFile(entries));
@@ -207,18 +208,66 @@ TEST_CASE("a tensor with attributes of its own is read, one of another kind is n
   CHECK(open(Text("a") + Call("torch._utils", "_rebuild_parameter", wrapped + "\x88}"))
             ->ReadFloats("a") == std::vector<float>{1, 3});
 
-  auto refused = [&](const std::string& entries, const std::string& text) {
-    CHECK_THROWS_WITH(open(plain + entries), ContainsSubstring(text));
+  // Asked for, it is named; what is beside it is read.
+  auto unread = [&](const std::string& entries, const std::string& kind) {
+    auto file = open(Text("a") + entries + plain);
+    CHECK(file->ReadFloats("plain") == std::vector<float>{1, 2, 3, 4});
+    CHECK(file->Find("a") == nullptr);
+    REQUIRE(file->unread().size() == 1);
+    CHECK(file->unread()[0].name == "a");
+    CHECK_THAT(file->unread()[0].kind, ContainsSubstring(kind));
+    CHECK_THROWS_WITH(file->ReadFloats("a"),
+                      ContainsSubstring("tensor `a`: ") && ContainsSubstring(kind) &&
+                          ContainsSubstring("expected: ") && ContainsSubstring("next: "));
+    CHECK(UnreadText(file->unread()).find("1 tensor is of kinds that aren't read: `a` (") == 0);
   };
   for (const char* other : {"_rebuild_sparse_tensor", "_rebuild_qtensor", "_rebuild_tensor_v3"})
-    refused(Text("a") + Call("torch._utils", other, TensorArguments(2, 2)), other);
+    unread(Call("torch._utils", other, TensorArguments(2, 2)), other);
+  unread(
+      Call("torch._utils", "_rebuild_tensor_v3", TensorArguments(2, 2, "ctorch\nfloat8_e4m3fn\n")),
+      "has dtype torch.float8_e4m3fn");
   // A view whose sign is still to be turned: its stored numbers are others than torch's.
-  refused(Text("a") + Tensor(2, 1, "}" + Text("neg") + "\x88s"), "sign or conjugation");
+  unread(Tensor(2, 1, "}" + Text("neg") + "\x88s"), "sign or conjugation");
   CHECK(open(Text("a") + Tensor(2, 1, "}"))->ReadFloats("a") == std::vector<float>{1, 2});
-  refused(Text("a") + Call("torch._utils", "_rebuild_tensor_v2",
-                           Storage(4, "ComplexFloatStorage") + Int(0) + "(" + Int(2) + "t(" +
-                               Int(1) + "tN" + "N"),
-          "ComplexFloatStorage");
+  unread(
+      Call("torch._utils", "_rebuild_tensor_v2",
+           Storage(4, "ComplexFloatStorage") + Int(0) + "(" + Int(2) + "t(" + Int(1) + "tN" + "N"),
+      "ComplexFloatStorage");
+  unread(Call("torch._utils", "_rebuild_tensor_v2",
+              Storage(2) + Int(0) + "(" + Int(4) + "t(" + Int(0) + "t\x89N"),
+         "is expanded");
+}
+
+TEST_CASE("storages of types that aren't read have their place in the older format") {
+  TempFolder folder;
+  auto tensor = [](const std::string& key, const std::string& type, int64_t elements) {
+    return Call("torch._utils", "_rebuild_tensor_v2",
+                "(" + Text("storage") + "ctorch\n" + type + "\n" + Text(key) + Text("cpu") +
+                    Int(elements) + "NtQ" + Int(0) + "(" + Int(2) + "t(" + Int(1) + "t\x89N");
+  };
+  for (const auto& [type, size] : {std::pair("ComplexDoubleStorage", 16),
+                                   {"QInt8Storage", 1},
+                                   {"ComplexFloatStorage", 8},
+                                   {"UntypedStorage", 1}}) {
+    CAPTURE(type);
+    std::string file =
+        LegacyFile(Text("a") + tensor("0", type, 4) + Text("b") + tensor("1", "FloatStorage", 2));
+    // Behind the keys ['0', '1']: four elements of that type, then two floats.
+    const size_t keys = file.rfind(Text("0") + "a.");
+    file.resize(keys);
+    file += Text("0") + "a" + Text("1") + "a.";
+    const int64_t counts[] = {4, 2};
+    const float values[] = {5, 6};
+    file.append(reinterpret_cast<const char*>(&counts[0]), 8);
+    file.append(static_cast<size_t>(4 * size), '\x7f');
+    file.append(reinterpret_cast<const char*>(&counts[1]), 8);
+    file.append(reinterpret_cast<const char*>(values), sizeof(values));
+    WriteFileAtomic(folder / "x.pth", file);
+    auto opened = OpenPth(folder / "x.pth");
+    CHECK(opened->ReadFloats("b") == std::vector<float>{5, 6});
+    REQUIRE(opened->unread().size() == 1);
+    CHECK_THAT(opened->unread()[0].kind, ContainsSubstring(type));
+  }
 }
 
 TEST_CASE("a pickle that promises more than its file has is refused when it is opened") {
@@ -271,8 +320,8 @@ TEST_CASE("a state dict is found inside of other dicts, averages aside, and said
   // A dict that holds itself.
   CHECK_THROWS_WITH(open(used + Text("a") + "}q\x05(" + Text("b") + "h\x05u"),
                     ContainsSubstring("no state dict"));
-  CHECK_THROWS_WITH(open(Text("a.b") + Tensor(4, 1) + Text("a.c") +
-                         Call("torch._utils", "_rebuild_qtensor", TensorArguments(2, 2))),
+  const std::string quantised = Call("torch._utils", "_rebuild_qtensor", TensorArguments(2, 2));
+  CHECK_THROWS_WITH(open(Text("a.b") + quantised)->ReadFloats("a.b"),
                     ContainsSubstring("dequantize"));
 }
 

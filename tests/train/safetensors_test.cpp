@@ -130,7 +130,9 @@ TEST_CASE("malformed safetensors files are named with their place") {
   has(R"({"a":{"dtype":"F32","shape":[2]}})", eight, "not as the format says");
   has(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", eight,
       "not as the format says");
-  has(R"({"a":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}})", eight, "F8_E4M3");
+  has(R"({"a":{"dtype":"F8_E4M3","shape":[9],"data_offsets":[0,8]}})", eight, "don't fit F8_E4M3");
+  has(R"({"a":{"dtype":"C64","shape":[2],"data_offsets":[0,8]}})", eight, "don't fit C64");
+  has(R"({"a":{"dtype":"NEW","shape":[2],"data_offsets":[1,8]}})", eight, "leaves a hole");
   has(R"({"a":{"dtype":1,"shape":[8],"data_offsets":[0,8]}})", eight, "`dtype`");
   has(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", eight, "no whole number");
   has(R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", eight, "no whole number");
@@ -150,6 +152,31 @@ TEST_CASE("malformed safetensors files are named with their place") {
   has(R"({"__metadata__":{"k":"1","k":"2"}})", "", "`k` is given twice");
   has(R"({"a":{"dtype":"F32","shape":[2],"shape":[1],"data_offsets":[0,8]}})", eight,
       "`shape` is given twice");
+}
+
+TEST_CASE("tensors of types that aren't read are passed over, and named when they are asked for") {
+  TempFolder folder;
+  const std::string header = R"({"a":{"dtype":"C64","shape":[1],"data_offsets":[0,8]},)"
+                             R"("b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},)"
+                             R"("c":{"dtype":"F8_E4M3","shape":[2,1],"data_offsets":[16,18]},)"
+                             R"("d":{"dtype":"F4","shape":[3],"data_offsets":[18,20]},)"
+                             R"("e":{"dtype":"LATER","shape":[7],"data_offsets":[20,23]}})";
+  const uint64_t length = header.size();
+  const float values[] = {1, 2};
+  std::string file(reinterpret_cast<const char*>(&length), 8);
+  file += header + std::string(8, 'x');
+  file.append(reinterpret_cast<const char*>(values), 8);
+  file += "1234567";
+  WriteFileAtomic(folder / "x.safetensors", file);
+  auto opened = OpenSafetensors(folder / "x.safetensors");
+  CHECK(opened->tensors().size() == 1);
+  CHECK(opened->ReadFloats("b") == std::vector<float>{1, 2});
+  CHECK(UnreadText(opened->unread()) ==
+        "4 tensors are of kinds that aren't read: `a` (has dtype C64), `c` (has dtype F8_E4M3), "
+        "`d` (has dtype F4), `e` (has dtype LATER)");
+  CHECK_THROWS_WITH(opened->ReadFloats("c"), ContainsSubstring("tensor `c`: has dtype F8_E4M3") &&
+                                                 ContainsSubstring("convert it to F16 or F32"));
+  CHECK_THROWS_WITH(opened->ReadFloats("f"), ContainsSubstring("has no tensor `f`"));
 }
 
 TEST_CASE("a missing file and a folder are told apart from damage") {

@@ -62,9 +62,9 @@ class Inference {
   const std::vector<data::Category>& categories() const;
 
   // A detector's boxes in all images of the data set, in pixels of the original images.
-  Detections Detect(std::shared_ptr<const data::CocoDataset> dataset,
+  Detections Detect(const std::shared_ptr<const data::CocoDataset>& dataset,
                     const std::string& img_prefix);
-  std::vector<ClassScores> Classify(std::shared_ptr<const data::ImageList> list);
+  std::vector<ClassScores> Classify(const std::shared_ptr<const data::ImageList>& list);
 
   // The part of the config that `InferenceOptions::part` names.
   std::shared_ptr<const data::CocoDataset> OpenDetectionPart(std::string* img_prefix) const;

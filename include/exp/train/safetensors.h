@@ -1,7 +1,7 @@
 // The safetensors format: 8 bytes little-endian header length, a JSON header, the tensors' bytes.
 // Source: https://github.com/huggingface/safetensors, README.md "Format" and
 // safetensors/src/tensor.rs; files are valid for that implementation and what it refuses is refused
-// here, each with its place.
+// here, each with its place, but for dtypes that it doesn't know.
 #pragma once
 
 #include <filesystem>
@@ -17,8 +17,7 @@
 namespace xp::train {
 
 // Throws UsageError naming the path and the byte or the tensor: header length, JSON, duplicate
-// names, unknown dtype, shape against offsets, overlaps and holes between tensors, bytes missing or
-// too many.
+// names, shape against offsets, overlaps and holes between tensors, bytes missing or too many.
 std::unique_ptr<TensorFile> OpenSafetensors(const std::filesystem::path& path);
 
 // A tensor to be written; the bytes belong to the caller.

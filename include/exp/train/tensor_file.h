@@ -46,6 +46,18 @@ struct TensorInfo {
 
 std::string ShapeText(const std::vector<int64_t>& shape);  // "[64, 3, 7, 7]"
 
+// A tensor of a kind that isn't read (complex, 8-bit floats, quantised, sparse): its values can't
+// be had, those of the others can.
+struct UnreadTensor {
+  std::string name;
+  std::string kind;      // "has dtype F8_E4M3"
+  std::string expected;  // what it would have to be
+  std::string next;      // how to make it that
+  std::string source;    // its name in the file, where it is seen under another
+};
+// "2 tensors are of kinds that aren't read: `a` (has dtype C64), `b` (...)"; "" for none.
+std::string UnreadText(const std::vector<UnreadTensor>& unread);
+
 // Tensors are read when asked for, so that a large file needs little memory. Not thread-safe.
 class TensorFile {
  public:
@@ -56,6 +68,9 @@ class TensorFile {
   const std::string& format() const { return format_; }  // "safetensors", "pth", "pth (legacy)"
   const std::string& path() const { return path_; }      // for messages
   const TensorInfo* Find(std::string_view name) const;   // null when absent
+  const std::vector<UnreadTensor>& unread() const { return unread_; }  // sorted by name
+  // A UsageError about the tensor of that name where it is one of unread().
+  void RequireRead(std::string_view name) const;
 
   // The bytes of one of tensors(), row-major, little-endian. Throws UsageError where the file can't
   // be read (it shrank meanwhile, say).
@@ -66,12 +81,14 @@ class TensorFile {
 
  protected:
   std::vector<TensorInfo> tensors_;
+  std::vector<UnreadTensor> unread_;
   std::map<std::string, std::string> metadata_;
   std::string format_, path_;
 };
 
 // Opens a .safetensors or a .pth file, told apart by content. Throws UsageError for everything that
-// is wrong with it: where it can't be opened, is of another kind, or contradicts itself.
+// is wrong with it: where it can't be opened, is of another kind, or contradicts itself. Tensors of
+// kinds that aren't read are no error: they are in unread().
 std::unique_ptr<TensorFile> OpenTensorFile(const std::filesystem::path& path);
 
 // Between element types; `count` values. The target's size must be count * ElementSize.

@@ -5,12 +5,13 @@
 #include <optional>
 
 #include "exp/base/error.h"
-#include "exp/base/hash.h"
+#include "exp/base/printable.h"
 #include "exp/config/canonical.h"
 #include "exp/config/load.h"
 #include "exp/record/reader.h"
 #include "exp/record/store.h"
 #include "exp/train/checkpoint.h"
+#include "src/cli/run_checkpoints.h"
 
 namespace fs = std::filesystem;
 
@@ -28,27 +29,34 @@ bool Better(const train::CheckpointInfo& a, const train::CheckpointInfo& b) {
 }
 
 // The newest, or the best, of a run's checkpoints that are still as they were written.
-fs::path CheckpointOf(const record::Run& run, const std::string& which) {
+fs::path CheckpointOf(const record::Run& run, const fs::path& store, const std::string& which) {
   fs::path found;
   train::CheckpointInfo best;
+  std::vector<std::string> passed_over;
   for (auto c = run.checkpoints.rbegin(); c != run.checkpoints.rend(); ++c) {
-    std::error_code error;
-    if (!fs::is_regular_file(c->path, error)) continue;
-    if (HashFile(c->path).Hex() != c->hash) {
-      fmt::print(stderr, "warning: {} isn't as it was written: it is passed over\n", c->path);
+    std::string problem;
+    fs::path path = FindCheckpoint(run, *c, store, &problem);
+    if (path.empty()) {
+      // The keep policy lets go of older ones.
+      if (problem != "is gone" || c == run.checkpoints.rbegin())
+        passed_over.push_back(Printable(c->path) + " " + problem + ": it is passed over");
       continue;
     }
-    if (which == "last") return c->path;
-    train::CheckpointInfo info = train::LoadCheckpoint(c->path).info;
+    // Only checkpoints of ours say how good they are.
+    const bool newest = which == "last" || run.kind == "command";
+    train::CheckpointInfo info = newest ? best : train::LoadCheckpoint(path).info;
     if (found.empty() || Better(info, best)) {
-      found = c->path;
+      found = path;
       best = info;
     }
+    if (newest) break;
   }
+  for (const std::string& line : found.empty() ? std::vector<std::string>() : passed_over)
+    fmt::print(stderr, "warning: {}\n", line);
   if (!found.empty()) return found;
-  throw UsageError({.what = "run " + run.id + " has no checkpoint left",
-                    .expected = "a checkpoint that is where it was written, unchanged",
-                    .next = "give the path of a file of weights, and --config"});
+  throw NoCheckpoint(run, store,
+                     "put one back; or give the path of a copy, which leads to this run by its "
+                     "content, wherever it is");
 }
 
 void FromRun(const record::Run& run, ModelSource& source) {
@@ -141,7 +149,7 @@ ModelSource FindModel(const ModelRequest& request) {
   } else {
     record::Store store = record::OpenFoundStore(request.store);
     record::Run run = FindRun(store, request.target);
-    source.weights = fs::absolute(CheckpointOf(run, request.which));
+    source.weights = fs::absolute(CheckpointOf(run, store.folder(), request.which));
     if (request.config.empty()) FromRun(run, source);
     source.run_id = run.id;
     source.store = fs::absolute(store.folder());

@@ -25,7 +25,8 @@ struct ModelSource {
   std::filesystem::path folder;   // what the config's paths are relative to; empty: this one
 };
 
-// Throws UsageError where the target is neither, has no checkpoint left, or no config is known.
+// Throws UsageError where the target is neither, has no checkpoint that can be used, or no config
+// is known.
 ModelSource FindModel(const ModelRequest& request);
 
 // The config's relative paths mean the folder where the run ran: goes there, or says that it is

@@ -19,6 +19,7 @@
 #include "src/cli/describe_config.h"
 #include "src/cli/inputs.h"
 #include "src/cli/model_source.h"
+#include "src/cli/run_checkpoints.h"
 
 namespace fs = std::filesystem;
 
@@ -28,34 +29,19 @@ namespace {
 // The warning's code under which a run that continues another says where it began.
 constexpr const char* kBeganFrom = "config.resume.from";
 
-// Why a recorded checkpoint can't be gone on from; empty where it can.
-std::string Problem(const record::CheckpointRecord& checkpoint) {
-  std::error_code error;
-  fs::file_status status = fs::status(checkpoint.path, error);
-  if (status.type() == fs::file_type::not_found) return "is gone";
-  if (!fs::is_regular_file(status))
-    return error ? "can't be looked at: " + error.message() : "is no file";
-  try {
-    return HashFile(checkpoint.path).Hex() == checkpoint.hash ? "" : "isn't as it was written";
-  } catch (const Error& e) {
-    return e.text().what;
-  }
-}
-
 // The newest checkpoint of a run that is still as it was written. Those passed over are told, but
 // for older ones that are gone: the keep policy let go of them.
 const record::CheckpointRecord& Newest(const record::Run& run, Launch& launch) {
   for (auto c = run.checkpoints.rbegin(); c != run.checkpoints.rend(); ++c) {
-    const std::string problem = Problem(*c);
+    const std::string problem = CheckpointProblem(c->path, *c);
     if (problem.empty()) return *c;
     if (problem == "is gone" && c != run.checkpoints.rbegin()) continue;
-    const std::string text = c->path + " " + problem + ": an earlier checkpoint is used";
+    const std::string text = c->path + " " + problem + ": it is passed over";
     fmt::print(stderr, "warning: {}\n", text);
     launch.notes.push_back({"checkpoint.damaged", text, ""});
   }
-  throw UsageError({.what = "run " + run.id + " has no checkpoint to go on from",
-                    .expected = "a checkpoint file that is where it was written, unchanged",
-                    .next = "start a new run; load_from takes weights from any file"});
+  throw NoCheckpoint(run, launch.store,
+                     "put one back, or start a new run; load_from takes weights from any file");
 }
 
 [[noreturn]] void Owned(const record::RunLine& run) {
@@ -192,10 +178,15 @@ struct Options {
 
 Launch FromRecord(const record::Run& run, const Options& options, const Context& context) {
   if (run.config_json.empty() || run.kind == "command") {
-    throw UsageError({.what = "run " + run.id +
-                              (run.kind == "command" ? " is another program's"
-                                                     : " was recorded without a config"),
-                      .next = "go on with that program's own way to resume"});
+    const bool command = run.kind == "command";
+    throw UsageError(
+        {.what = "run " + run.id +
+                 (command ? " is another program's" : " was recorded without a config"),
+         .expected = "a run that exp itself trained",
+         .next = command ? fmt::format("exp run CONFIG --resume {} -- COMMAND goes on with it: the "
+                                       "program gets its newest checkpoint as {{resume}}",
+                                       run.id)
+                         : "start it again with its config"});
   }
   Launch launch;
   launch.config.root = config::FromJson(run.config_json, "record of " + run.id);

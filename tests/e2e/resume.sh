@@ -131,7 +131,7 @@ for way in header metadata tensor end truncated empty gone folder; do
     folder) rm $file && mkdir $file ;;
   esac
   if [ $way = folder ]; then # in whose place none can be written
-    refused 1 "epoch_2.safetensors is no file: an earlier checkpoint is used" "$exp" resume damaged
+    refused 1 "epoch_2.safetensors is no file: it is passed over" "$exp" resume damaged
     rm -r $file
   fi
   expect 0 "going on at epoch 2" "$exp" resume damaged
@@ -141,7 +141,7 @@ done
 rm -r kept.exp kept.run
 cut all 3
 for file in runs/all/*; do : >"$file"; done
-refused 2 "has no checkpoint to go on from" "$exp" resume all
+refused 2 "checkpoints that run " "$exp" resume all
 has "$(cat out)" "epoch_1.safetensors isn't as it was written"
 
 # One that this user may not read.
@@ -151,7 +151,7 @@ chmod -R a+rwX .
 if chmod a+rwx "$dir" && "${as_user[@]}" test -x "$exp" 2>/dev/null; then
   cut secret 3
   chmod -R a+rwX . && chmod 000 runs/secret/epoch_2.safetensors
-  expect 0 "epoch_2.safetensors can't be read: an earlier checkpoint is used" "${as_user[@]}" env HOME="$dir" "$exp" resume secret
+  expect 0 "epoch_2.safetensors can't be read: it is passed over" "${as_user[@]}" env HOME="$dir" "$exp" resume secret
   same secret
   chmod 555 runs
   refused 2 "the folder for checkpoints can't be made" "${as_user[@]}" "${run[@]}" base.yaml --work-dir runs/new

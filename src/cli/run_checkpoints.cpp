@@ -62,7 +62,7 @@ fs::path FindCheckpoint(const record::Run& run, const record::CheckpointRecord& 
   if (problem->empty()) return checkpoint.path;
   const fs::path inside = fs::path(checkpoint.path).lexically_relative(run.cwd);
   if (run.cwd.empty() || inside.empty() || *inside.begin() == "..") return {};
-  const fs::path moved = fs::absolute(store).parent_path() / inside;
+  fs::path moved = fs::absolute(store).parent_path() / inside;
   if (moved == checkpoint.path || !CheckpointProblem(moved, checkpoint).empty()) return {};
   problem->clear();
   return moved;

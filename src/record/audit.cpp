@@ -8,6 +8,14 @@
 
 namespace xp::record {
 
+std::vector<std::string> CheckpointHashes(const Store& store, const std::string& beginning) {
+  Statement s(store.db(),
+              "SELECT DISTINCT hash FROM checkpoint WHERE substr(hash,1,length(?1))=?1 ORDER BY 1");
+  std::vector<std::string> out;
+  for (s.Bind(1, beginning); s.Step();) out.push_back(s.Text(0));
+  return out;
+}
+
 std::vector<Provenance> FindByHash(const Store& store, const std::string& hash) {
   Statement s(store.db(),
               "SELECT r.seq,r.id,a.number,c.epoch,c.step,c.path FROM checkpoint c JOIN attempt a "

@@ -39,4 +39,34 @@ has "$(cat out)" "give the path of a copy"
 expect 0 "copy.safetensors (run " evaluate ../copy.safetensors
 rm -r runs
 refused 2 "none of the 1 checkpoints that run " evaluate whole
+
+# Which run made a file: whole, in the middle of an epoch, damaged, by its hash; what is no file.
+cd ..
+"${run[@]}" --name cut --work-dir runs/cut --set data.train.times=1000 >cut.log 2>&1 &
+for _ in $(seq 600); do grep -q "step 50/" cut.log && break || sleep 0.1; done
+kill -INT $! && wait $! || [ $? = 130 ] || fail "$(cat cut.log)"
+middle=$(ls runs/cut/iter_*.safetensors)
+step=${middle//[^0-9]/}
+expect 0 "in epoch     1 (step $step)" "$exp" audit "$middle"
+expect 0 "" "${run[@]}" --name two --work-dir runs/two --set runner.max_epochs=2
+last=runs/two/epoch_2.safetensors
+expect 0 "after epoch  2 (step 12)" "$exp" audit "$last"
+has "$(cat out)" "written as   $PWD/$last"
+hash=$(sed -n 's/^file hash *//p' out)
+expect 0 "after epoch  2" "$exp" audit "${hash:0:8}"
+expect 0 "after epoch  2" "$exp" audit "${hash^^}"
+refused 2 "no recorded run wrote a file with this content" "$exp" audit 00000000
+for damage in end header; do
+  cp $last damaged.safetensors
+  if [ $damage = end ]; then truncate -s -9 damaged.safetensors; else printf 9 | dd of=damaged.safetensors bs=1 seek=30 conv=notrunc status=none; fi
+  before=$(cksum <damaged.safetensors)
+  [ "$before" != "$(cksum <$last)" ] || fail "not damaged"
+  expect 0 "damaged.safetensors isn't as it was written: " "$exp" audit damaged.safetensors
+  has "$(cat out)" "its own metadata names the run"
+  has "$(cat out)" "after epoch  2 (step 12)"
+done
+refused 2 "runs: is a folder" "$exp" audit runs
+refused 2 "/dev/null: is no regular file" "$exp" audit /dev/null
+refused 2 "nowhere: there is no such file, and it is no hash" "$exp" audit nowhere
+refused 2 "no recorded run wrote a file" "$exp" audit small.yaml
 echo "odd runs: told as such"

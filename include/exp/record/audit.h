@@ -19,6 +19,9 @@ struct Provenance {
   std::string recorded_path;
 };
 
+// The hashes of recorded checkpoints that begin so, each once.
+std::vector<std::string> CheckpointHashes(const Store& store, const std::string& beginning);
+
 // The runs that wrote a checkpoint of this content; newest first.
 std::vector<Provenance> FindByHash(const Store& store, const std::string& hash);
 

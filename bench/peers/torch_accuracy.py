@@ -11,6 +11,7 @@ bf16 autocast, batch norms trained, SGD with momentum 0.9; warm-up of 100 steps 
          75 % and 92 % of 120; RandomPhotometricDistort, RandomZoomOut, RandomIoUCrop, flips
   cells  resnet50, 96x96 RandomResizedCrop(scale 0.5-1), batch 64, lr 0.025, / 10 after epochs 12 and 18 of 20
 """
+import itertools
 import json
 import sys
 import time
@@ -94,19 +95,35 @@ def collate(batch):
     return tuple(zip(*batch))
 
 
-def loader(dataset, batch, train, workers, collate_fn=None):
-    return torch.utils.data.DataLoader(dataset, batch, shuffle=train, collate_fn=collate_fn, num_workers=workers,
-                                       persistent_workers=workers > 0)
+class EveryEpoch(torch.utils.data.Sampler):
+    """The batches of all epochs in one sequence, each epoch shuffled: workers go on over the end of one."""
+
+    def __init__(self, count, batch, epochs):
+        self.count, self.batch, self.epochs = count, batch, epochs
+        self.steps = -(-count // batch)  # of an epoch
+
+    def __iter__(self):
+        for _ in range(self.epochs):
+            yield from torch.randperm(self.count).split(self.batch)
+
+    def __len__(self):
+        return self.epochs * self.steps
 
 
-def optimize(model, data, epochs, lr, decay_epochs, weight_decay, loss_of, max_norm=None):
+def training_batches(dataset, batch, epochs, workers, collate_fn=None):
+    return torch.utils.data.DataLoader(dataset, batch_sampler=EveryEpoch(len(dataset), batch, epochs),
+                                       collate_fn=collate_fn, num_workers=workers)
+
+
+def optimize(model, data, lr, decay_epochs, weight_decay, loss_of, max_norm=None):
     """Seconds spent in training."""
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=weight_decay)
+    epochs, steps, batches = data.batch_sampler.epochs, data.batch_sampler.steps, iter(data)
     step, spent = 0, 0.0
+    model.train()
     for epoch in range(epochs):
-        model.train()
         began = time.perf_counter()
-        for batch in data:
+        for batch in itertools.islice(batches, steps):
             decay = 0.1 ** sum(epoch >= e for e in decay_epochs)
             warm = 0.001 + 0.999 * step / 100 if step < 100 else 1.0
             for group in optimizer.param_groups:
@@ -140,8 +157,8 @@ def detector(kind, root, epochs):
         batch, lr, decay, wd = 32, 0.001, (0.75, 11 / 12), 5e-4
     model.to(DEVICE)
     finish = [v2.RandomHorizontalFlip(0.5), v2.SanitizeBoundingBoxes()]
-    train = loader(Boxes(root, "train", v2.Compose(augment + finish)), batch, True, 5, collate)
-    val = loader(Boxes(root, "val", v2.Identity()), 16, False, 0, collate)
+    train = training_batches(Boxes(root, "train", v2.Compose(augment + finish)), batch, epochs, 5, collate)
+    val = torch.utils.data.DataLoader(Boxes(root, "val", v2.Identity()), 16, collate_fn=collate)
 
     def on_device(images):  # bytes until there: a quarter of the copies
         return [v2.functional.to_dtype(i.to(DEVICE), torch.float32, scale=True) for i in images]
@@ -151,7 +168,7 @@ def detector(kind, root, epochs):
         return sum(model(on_device(images),
                          [{k: v.to(DEVICE) for k, v in t.items()} for t in targets]).values())
 
-    seconds = optimize(model, train, epochs, lr, [round(epochs * d) for d in decay], wd, loss_of,
+    seconds = optimize(model, train, lr, [round(epochs * d) for d in decay], wd, loss_of,
                        None if kind == "frcnn" else 10)
     model.eval()
     found, truth = [], []
@@ -172,12 +189,12 @@ def cells(root, epochs):
         [v2.RandomResizedCrop(96, scale=(0.5, 1)), v2.RandomHorizontalFlip()] + norm))
     val = torchvision.datasets.ImageFolder(f"{root}/val", v2.Compose([v2.Resize(110), v2.CenterCrop(96)] + norm))
     entropy = torch.nn.CrossEntropyLoss()
-    seconds = optimize(model, loader(train, 64, True, 5), epochs, 0.025, [round(epochs * d) for d in (0.6, 0.9)],
+    seconds = optimize(model, training_batches(train, 64, epochs, 5), 0.025, [round(epochs * d) for d in (0.6, 0.9)],
                        1e-4, lambda b: entropy(model(b[0].to(DEVICE)), b[1].to(DEVICE)))
     model.eval()
     right = 0
     with torch.no_grad(), torch.autocast(DEVICE, dtype=torch.bfloat16):
-        for images, labels in loader(val, 64, False, 4):
+        for images, labels in torch.utils.data.DataLoader(val, 64, num_workers=4):
             right += (model(images.to(DEVICE)).argmax(1).cpu() == labels).sum().item()
     return {"top1": right / len(val), "seconds": seconds}
 

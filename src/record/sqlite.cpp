@@ -39,7 +39,8 @@ std::string Advice(int code) {
       return "make the store's folder and files writable, or only read it";
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return "the file is damaged or no store; restore a copy, or `exp verify`";
+      return "the file is damaged or no store: restore a copy, or save what can be read of it with "
+             "`sqlite3 exp.db .recover`";
     case SQLITE_CANTOPEN:
       return "check that the folder exists and can be written";
     default:

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -13,35 +12,13 @@
 #include <map>
 
 #include "exp/base/temporary_folder.h"
+#include "src/record/folder_lock.h"
 #include "src/record/migrate.h"
 
 namespace fs = std::filesystem;
 
 namespace xp::record {
 namespace {
-
-// Creation, the switch to WAL and migrations happen under this lock: SQLite's own busy handler
-// isn't called for a change of the journal mode.
-class FolderLock {
- public:
-  explicit FolderLock(const fs::path& folder) {
-    fd_ = ::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (fd_ < 0) {
-      throw JobError(
-          {.what = std::string("the store's lock can't be made: ") + std::strerror(errno),
-           .where = (folder / "lock").string(),
-           .next = "check the folder's owner and free space"});
-    }
-    while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  ~FolderLock() { ::close(fd_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int fd_;
-};
 
 bool Writable(const fs::path& folder) {
   fs::path file = folder / "exp.db";

@@ -1,7 +1,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <fstream>
+#include <memory>
+#include <thread>
 
 #include "catch.h"
 #include "exp/base/error.h"
@@ -11,6 +14,7 @@
 #include "exp/record/reader.h"
 #include "exp/record/store.h"
 #include "exp/record/writer.h"
+#include "src/record/folder_lock.h"
 #include "src/record/migrate.h"
 #include "temporary.h"
 
@@ -101,6 +105,21 @@ TEST_CASE("a store that was cut off to nothing is no new one") {
     CHECK_THROWS_WITH(Store::OpenOrCreate(t.path), ContainsSubstring("cut off"));
     CHECK(fs::file_size(t.path / "exp.db") == bytes);
   }
+}
+
+TEST_CASE("a store's lock that is never given back is an error, not a hang") {
+  TemporaryFolder t;
+  auto first = std::make_unique<FolderLock>(t.path);
+  CHECK_THROWS_WITH(FolderLock(t.path, std::chrono::milliseconds(20)),
+                    ContainsSubstring("another process holds the store's lock") &&
+                        ContainsSubstring("fuser " + (t.path / "lock").string()));
+  std::thread release([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    first.reset();
+  });
+  CHECK_NOTHROW(FolderLock(t.path));
+  release.join();
+  CHECK_THROWS_WITH(FolderLock(t.path / "none"), ContainsSubstring("can't be made"));
 }
 
 TEST_CASE("an older store is migrated, and a copy is kept") {

@@ -13,6 +13,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/printable.h"
+#include "src/cli/tell.h"
 
 namespace xp::cli {
 namespace {
@@ -61,36 +62,35 @@ int RunApp(int argc, char** argv, void (*add)(Command app, Context& context)) {
   try {
     int code = Parse(argc, argv, add);
     // Else a full disk or a limit of file sizes would swallow a result that is redirected.
-    if (std::fflush(stdout) != 0 && errno != EBADF) {
+    // Who reads no further (`| head`) has what was wanted.
+    if (std::fflush(stdout) != 0 && errno != EBADF && errno != EPIPE) {
       throw std::system_error(errno, std::generic_category(), "the output can't be written");
     }
     return code;
   } catch (const Error& e) {
-    fmt::print(stderr, "error: {}\n", Printable(e.what(), true));
+    Tell("error: {}\n", Printable(e.what(), true));
     return e.exit_code();
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: memory can't be had\n  next: {}\n", kLimitsAdvice);
+    Tell("error: memory can't be had\n  next: {}\n", kLimitsAdvice);
     return static_cast<int>(ErrorKind::kJob);
   } catch (const std::exception& e) {
     std::error_code gone;
     static_cast<void>(std::filesystem::current_path(gone));
     if (gone) {  // nearly every command asks for it
-      fmt::print(stderr, "error: the working directory is gone: {}\n  next: `cd` to one\n",
-                 gone.message());
+      Tell("error: the working directory is gone: {}\n  next: `cd` to one\n", gone.message());
       return static_cast<int>(ErrorKind::kUsage);
     }
     const auto* system = dynamic_cast<const std::system_error*>(&e);
     if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
-      fmt::print(
-          stderr,
+      Tell(
           "error: a thread or process can't be started: {}\n  next: raise `ulimit -u` or the "
           "container's limit of processes; {}\n",
           system->code().message(), kLimitsAdvice);
       return static_cast<int>(ErrorKind::kJob);
     }
-    fmt::print(stderr, "error: {}\n  next: {}\n", Printable(e.what(), true),
-               system != nullptr ? Advice(system->code())
-                                 : "this is a fault of exp itself; please report it");
+    Tell("error: {}\n  next: {}\n", Printable(e.what(), true),
+         system != nullptr ? Advice(system->code())
+                           : "this is a fault of exp itself; please report it");
     return static_cast<int>(ErrorKind::kJob);
   }
 }

@@ -20,6 +20,7 @@
 #include "exp/train/tensor_file.h"
 #include "src/cli/command.h"
 #include "src/cli/run_json.h"
+#include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -205,8 +206,8 @@ void CompleteHash(const record::Store& store, Target& target) {
   if (hashes.size() == 1) target.hash = hashes[0];
 }
 
-void Tell(const record::Store& store, const std::vector<record::Provenance>& found,
-          const Target& target, const char* by, const Options& options) {
+void PrintFound(const record::Store& store, const std::vector<record::Provenance>& found,
+                const Target& target, const char* by, const Options& options) {
   json list = json::array();
   for (size_t i = 0; i < found.size(); ++i) {
     record::Run r = record::LoadRun(store, found[i].run);
@@ -243,15 +244,15 @@ void Run(const Options& options) {
     if (!target.is_file) CompleteHash(*store, target);
     found = record::FindByHash(*store, target.hash);
   }
-  if (!found.empty()) return Tell(*store, found, target, "content", options);
+  if (!found.empty()) return PrintFound(*store, found, target, "content", options);
   if (target.is_file) target.problem = ProblemOf(options.target, target.metadata);
   if (!target.problem.empty() && !options.as_json) {
-    fmt::print(stderr, "warning: {} isn't as it was written: {}\n", Printable(options.target),
-               Printable(target.problem));
+    Tell("warning: {} isn't as it was written: {}\n", Printable(options.target),
+         Printable(target.problem));
   }
   if (store) {
     if (std::optional<record::Provenance> named = FindByMetadata(*store, target))
-      return Tell(*store, {*named}, target, "metadata", options);
+      return PrintFound(*store, {*named}, target, "metadata", options);
   }
   if (target.metadata.contains("exp.run")) return OnlyMetadata(target, options);
   throw UsageError(

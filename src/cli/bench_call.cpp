@@ -15,6 +15,7 @@
 #include "src/cli/machine_environment.h"
 #include "src/cli/signals.h"
 #include "src/cli/store_place.h"
+#include "src/cli/tell.h"
 
 namespace xp::cli {
 
@@ -86,11 +87,7 @@ void BenchCall::OpenStore(const std::vector<std::string>& command, const config:
 void BenchCall::Continue(const record::BenchRecord& record) {
   record_ = record;
   store_ = std::make_unique<record::Store>(record::OpenFoundStore(options_.past.store));
-  if (store_->read_only()) {
-    throw JobError({.what = "the store can't be written",
-                    .where = store_->folder().string(),
-                    .next = "check its owner and mode"});
-  }
+  store_->RequireWritable();
   rows_ = RowsOf(*store_, record);
   earlier_ = bench::EarlierRows(rows_);
   speeds_ = bench::SpeedsFromJson(record.speeds_json);
@@ -190,8 +187,7 @@ bool BenchCall::IsThere(const Case& c, size_t* position) {
 
 void BenchCall::Announce(const Case& c) const {
   if (!live_) return;
-  fmt::print(stderr, "\r\033[K... {} {} {} {} {}", c.kind, c.model, c.batch, c.precision,
-             bench::Mode(c));
+  Tell("\r\033[K... {} {} {} {} {}", c.kind, c.model, c.batch, c.precision, bench::Mode(c));
 }
 
 void BenchCall::Put(Row row, size_t position) {
@@ -201,7 +197,7 @@ void BenchCall::Put(Row row, size_t position) {
   Store(row, position, again);
   if (device_.empty() && row.c.kind == "step") device_ = row.device;
   StoreDevice();
-  if (live_) fmt::print(stderr, "\r\033[K");
+  if (live_) Tell("\r\033[K");
   if (!options_.past.json) Print(row);
   std::fflush(stdout);
   if (again) {

@@ -9,6 +9,7 @@
 #include "exp/config/explain.h"
 #include "exp/config/load.h"
 #include "src/cli/command.h"
+#include "src/cli/tell.h"
 
 namespace xp::cli {
 namespace {
@@ -27,8 +28,8 @@ struct Options {
 
 void PrintWarnings(const config::Resolved& resolved) {
   for (const config::Notice& notice : resolved.warnings) {
-    fmt::print(stderr, "warning: {}{}{} [{}]\n", notice.where, notice.where.empty() ? "" : ": ",
-               notice.message, notice.code);
+    Tell("warning: {}{}{} [{}]\n", notice.where, notice.where.empty() ? "" : ": ", notice.message,
+         notice.code);
   }
 }
 

@@ -18,6 +18,7 @@
 #include "exp/data/preview.h"
 #include "exp/data/shapes.h"
 #include "src/cli/command.h"
+#include "src/cli/tell.h"
 
 namespace xp::cli {
 namespace {
@@ -135,7 +136,7 @@ void RunCheck(const CheckFlags& flags, Context* context) {
   if (terminal) {
     options.progress = [](int64_t done, int64_t total) {
       if (done % 200 == 0 || done == total)
-        fmt::print(stderr, "\r{} of {} images{}", done, total, done == total ? "\r\033[K" : "");
+        Tell("\r{} of {} images{}", done, total, done == total ? "\r\033[K" : "");
     };
   }
   data::AuditReport report = data::Audit(options);

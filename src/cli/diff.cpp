@@ -12,6 +12,7 @@
 #include "src/cli/launch.h"
 #include "src/cli/run_json.h"
 #include "src/cli/table.h"
+#include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
 
@@ -84,7 +85,7 @@ void Run(const Options& options, const Context& context) {
     if (runs.size() != 2) throw UsageError({.what = "--patch compares two runs"});
     snapshot::CodeComparison c = record::CompareFiles(store, runs[0], runs[1], true);
     for (const snapshot::CodeChange& change : c.changes) fmt::print("{}", change.patch);
-    if (!c.note.empty()) fmt::print(stderr, "note: {}\n", c.note);
+    if (!c.note.empty()) Tell("note: {}\n", c.note);
     return;
   }
   std::vector<record::Difference> differences = record::DiffRuns(store, runs);

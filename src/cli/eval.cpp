@@ -14,6 +14,7 @@
 #include "src/cli/model_flags.h"
 #include "src/cli/model_source.h"
 #include "src/cli/out_folder.h"
+#include "src/cli/tell.h"
 #include "src/cli/tta_flags.h"
 
 namespace fs = std::filesystem;
@@ -88,7 +89,7 @@ void Run(Options& o, const std::vector<std::string>& argv) {
   o.inference.averages = !o.last_weights;
   o.inference.tta = ReadTta(o.tta);
   train::Inference model(source.config, o.inference);
-  if (!model.precision_note().empty()) fmt::print(stderr, "warning: {}\n", model.precision_note());
+  if (!model.precision_note().empty()) Tell("warning: {}\n", model.precision_note());
   CheckMetric(o.metric, model.task());
   if (!o.json) {
     fmt::print("{}{} on data.{}, {}\n\n", source.weights.string(),
@@ -97,8 +98,7 @@ void Run(Options& o, const std::vector<std::string>& argv) {
   }
   nlohmann::json report =
       model.task() == models::Task::kDetection ? Bbox(model, o, out) : Accuracy(model, o, out);
-  for (const std::string& line : model.TakeWarnings())
-    fmt::print(stderr, "warning: {}\n", Printable(line));
+  for (const std::string& line : model.TakeWarnings()) Tell("warning: {}\n", Printable(line));
   std::string recorded =
       o.no_record ? "" : RecordEvaluation(source, Facts(o, source, model, argv), report);
   report["weights"] = source.weights.string();
@@ -109,7 +109,7 @@ void Run(Options& o, const std::vector<std::string>& argv) {
     WriteFileAtomic(out / "report.json", report.dump(2) + "\n");
     if (!o.json) fmt::print("\nwrote {}\n", out.string());
   }
-  if (!recorded.empty()) fmt::print(o.json ? stderr : stdout, "{}\n", recorded);
+  if (!recorded.empty()) o.json ? Tell("{}\n", recorded) : fmt::print("{}\n", recorded);
 }
 
 }  // namespace

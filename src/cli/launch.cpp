@@ -34,6 +34,7 @@
 #include "src/cli/progress.h"
 #include "src/cli/recording_observer.h"
 #include "src/cli/signals.h"
+#include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
 
@@ -150,7 +151,7 @@ int Columns() {
 
 std::unique_ptr<record::RunWriter> Open(const Launch& launch, const Prepared& p) {
   record::WriterOptions options;
-  options.on_problem = [](const std::string& text) { fmt::print(stderr, "record: {}\n", text); };
+  options.on_problem = [](const std::string& text) { Tell("record: {}\n", text); };
   options.clean = [secrets = p.secrets](const std::string& text, const std::string& key,
                                         const std::string& place) {
     std::lock_guard lock(secrets->mutex);
@@ -260,7 +261,7 @@ void TellOtherState(const Launch& launch, const Prepared& p, record::RunWriter& 
     }
     const std::string text =
         fmt::format("the {} isn't what the run began with: {}", section, fmt::join(lines, "; "));
-    fmt::print(stderr, "warning: {}\n", text);
+    Tell("warning: {}\n", text);
     writer.Warning("resume." + section, text);
   }
 }
@@ -279,13 +280,12 @@ record::EndState ToRecord(train::EndState state) {
 void End(record::RunWriter& writer, train::EndState state, const std::string& reason) {
   record::WriteReport report = writer.End(ToRecord(state), reason);
   if (report.points_lost > 0) {
-    fmt::print(stderr, "record: {} points were lost{}{}\n", report.points_lost,
-               report.problem.empty() ? "" : ": ", report.problem);
+    Tell("record: {} points were lost{}{}\n", report.points_lost,
+         report.problem.empty() ? "" : ": ", report.problem);
   }
   if (!report.end_written) {
-    fmt::print(stderr,
-               "record: the end could not be written; the run will be listed as killed: {}\n",
-               report.problem);
+    Tell("record: the end could not be written; the run will be listed as killed: {}\n",
+         report.problem);
   }
 }
 
@@ -313,7 +313,7 @@ LaunchResult Execute(const Launch& launch) {
   if (launch.command.empty()) RefuseMissing(p.info.datasets, launch.config.root);
   p.info.redactions_json = p.secrets->redactor.FoundJson();
   std::string warning = record::NetworkFileSystemWarning(launch.store);
-  if (!warning.empty()) fmt::print(stderr, "warning: {}\n", warning);
+  if (!warning.empty()) Tell("warning: {}\n", warning);
   std::unique_ptr<record::RunWriter> writer = Open(launch, p);
   if (!launch.resume_run.empty()) train::RemoveUnfinished(p.work_dir);
   if (!warning.empty()) writer->Warning("store.network", warning);

@@ -20,11 +20,12 @@ struct Options {
 };
 
 void Remove(const Options& options) {
-  record::Store store = record::OpenFoundStore(options.store);
+  record::Store store = record::OpenFoundStoreToRemove(options.store);
   std::vector<int64_t> runs;
   runs.reserve(options.runs.size());
   for (const std::string& r : options.runs) runs.push_back(record::ResolveRun(store, r));
   std::vector<std::string> ids;
+  ids.reserve(runs.size());
   for (int64_t seq : runs) ids.push_back(record::LoadRun(store, seq).id);
   record::RemoveRuns(store, runs);
   if (options.as_json) return fmt::print("{}\n", DumpJson({{"removed", ids}}));
@@ -33,7 +34,7 @@ void Remove(const Options& options) {
 }
 
 void Collect(const Options& options) {
-  record::Store store = record::OpenFoundStore(options.store);
+  record::Store store = record::OpenFoundStoreToRemove(options.store);
   record::GarbageReport r = record::CollectGarbage(store, options.dry_run);
   if (options.as_json) {
     return fmt::print("{}\n", DumpJson({{"objects", r.objects},

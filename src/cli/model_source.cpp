@@ -12,6 +12,7 @@
 #include "exp/record/store.h"
 #include "exp/train/checkpoint.h"
 #include "src/cli/run_checkpoints.h"
+#include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
 
@@ -52,7 +53,7 @@ fs::path CheckpointOf(const record::Run& run, const fs::path& store, const std::
     if (newest) break;
   }
   for (const std::string& line : found.empty() ? std::vector<std::string>() : passed_over)
-    fmt::print(stderr, "warning: {}\n", line);
+    Tell("warning: {}\n", line);
   if (!found.empty()) return found;
   throw NoCheckpoint(run, store,
                      "put one back; or give the path of a copy, which leads to this run by its "
@@ -167,8 +168,7 @@ void EnterFolder(const fs::path& folder) {
   std::error_code error;
   if (folder.empty() || folder == fs::current_path(error)) return;
   if (!fs::is_directory(folder, error)) {
-    fmt::print(stderr, "note: the folder {} is gone; relative paths are taken from here\n",
-               folder.string());
+    Tell("note: the folder {} is gone; relative paths are taken from here\n", folder.string());
     return;
   }
   fs::current_path(folder, error);

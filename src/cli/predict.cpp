@@ -21,6 +21,7 @@
 #include "src/cli/model_flags.h"
 #include "src/cli/model_source.h"
 #include "src/cli/out_folder.h"
+#include "src/cli/tell.h"
 #include "src/cli/tta_flags.h"
 
 namespace fs = std::filesystem;
@@ -110,8 +111,7 @@ std::vector<fs::path> Decodable(const std::vector<fs::path>& files) {
     } catch (const Error& e) {
       if (files.size() == 1) throw;
       if (first.empty()) first = e.text().what;
-      fmt::print(stderr, "warning: {}: {}; it is left out\n", Printable(file.string()),
-                 Printable(e.text().what));
+      Tell("warning: {}: {}; it is left out\n", Printable(file.string()), Printable(e.text().what));
     }
   }
   if (good.empty()) {
@@ -250,11 +250,10 @@ void Run(Options& o, Context& context) {
   o.inference.weights = source.weights;
   o.inference.tta = ReadTta(o.tta);
   train::Inference model(source.config, o.inference);
-  if (!model.precision_note().empty()) fmt::print(stderr, "warning: {}\n", model.precision_note());
+  if (!model.precision_note().empty()) Tell("warning: {}\n", model.precision_note());
   model.task() == models::Task::kDetection ? Detect(model, o, files, out)
                                            : Classify(model, files, out);
-  for (const std::string& line : model.TakeWarnings())
-    fmt::print(stderr, "warning: {}\n", Printable(line));
+  for (const std::string& line : model.TakeWarnings()) Tell("warning: {}\n", Printable(line));
   if (files.size() < named.size()) context.exit_code = static_cast<int>(ErrorKind::kJob);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "exp/base/printable.h"
 #include "exp/base/utf8.h"
@@ -10,7 +11,7 @@
 namespace xp::cli {
 
 std::string DurationText(double seconds) {
-  auto s = static_cast<int64_t>(seconds + 0.5);
+  const int64_t s = std::llround(seconds);
   if (s >= 3600) return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
   return fmt::format("{:02}:{:02}", s / 60, s % 60);
 }
@@ -135,16 +136,17 @@ void Progress::OnEnd(const train::EndEvent& e) {
                    e.reason.empty() ? "" : ": " + e.reason));
 }
 
+// Not fmt::print, which throws where nothing can be written: training goes on without being
+// watched.
 void Progress::Line(const std::string& text) {
-  if (live_) fmt::print(o_.out, "\r\033[K");
+  std::fputs(((live_ ? "\r\033[K" : "") + text + "\n").c_str(), o_.out);
   live_ = false;
-  fmt::print(o_.out, "{}\n", text);
   std::fflush(o_.out);
 }
 
 void Progress::Live(const std::string& text) {
-  fmt::print(o_.out, "\r\033[K{}",
-             text.substr(0, static_cast<size_t>(std::max(o_.columns - 1, 20))));
+  const auto shown = static_cast<size_t>(std::max(o_.columns - 1, 20));
+  std::fputs(("\r\033[K" + text.substr(0, shown)).c_str(), o_.out);
   std::fflush(o_.out);
   live_ = true;
 }

@@ -15,6 +15,7 @@
 #include "src/cli/model_source.h"
 #include "src/cli/resume.h"
 #include "src/cli/table.h"
+#include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
 
@@ -53,10 +54,10 @@ Launch FromRecord(const record::Run& run, const Options& options, const fs::path
     launch.command.assign(dashes + 1, run.command.end());
     for (const std::string& argument : launch.command) {
       if (argument.find("[redacted:") == std::string::npos) continue;
-      fmt::print(stderr,
-                 "note: the recorded command line holds a mark where a secret was; it is passed on "
-                 "as it is: {}\n",
-                 argument);
+      Tell(
+          "note: the recorded command line holds a mark where a secret was; it is passed on "
+          "as it is: {}\n",
+          argument);
     }
   }
   launch.device = options.device.empty() ? DeviceOf(run) : options.device;

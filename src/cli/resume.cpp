@@ -20,6 +20,7 @@
 #include "src/cli/inputs.h"
 #include "src/cli/model_source.h"
 #include "src/cli/run_checkpoints.h"
+#include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
 
@@ -37,7 +38,7 @@ const record::CheckpointRecord& Newest(const record::Run& run, Launch& launch) {
     if (problem.empty()) return *c;
     if (problem == "is gone" && c != run.checkpoints.rbegin()) continue;
     const std::string text = c->path + " " + problem + ": it is passed over";
-    fmt::print(stderr, "warning: {}\n", text);
+    Tell("warning: {}\n", text);
     launch.notes.push_back({"checkpoint.damaged", text, ""});
   }
   throw NoCheckpoint(run, launch.store,

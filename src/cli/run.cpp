@@ -19,6 +19,7 @@
 #include "src/cli/launch.h"
 #include "src/cli/resume.h"
 #include "src/cli/store_place.h"
+#include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
 
@@ -92,7 +93,7 @@ void CheckWhole(const config::Node& root) {
   for (const config::Finding& f : train::CheckConfig(root)) {
     if (f.level == config::Level::kError)
       throw UsageError({.what = f.message, .where = f.where, .next = f.next});
-    fmt::print(stderr, "warning: {}: {} [{}]\n", f.where, f.message, f.rule);
+    Tell("warning: {}: {} [{}]\n", f.where, f.message, f.rule);
   }
 }
 
@@ -107,8 +108,7 @@ void Run(const Options& options, Context& context) {
   if (!made) return;
   const Launch& launch = *made;
   for (const config::Notice& n : launch.config.warnings) {
-    fmt::print(stderr, "warning: {}{}{} [{}]\n", n.where, n.where.empty() ? "" : ": ", n.message,
-               n.code);
+    Tell("warning: {}{}{} [{}]\n", n.where, n.where.empty() ? "" : ": ", n.message, n.code);
   }
   if (options.dry_run) {
     if (launch.command.empty()) CheckWhole(launch.config.root);

@@ -1,4 +1,6 @@
-// Ctrl-C and SIGTERM: the first asks to stop, the second ends the program at once.
+// Ctrl-C, SIGTERM and the end of the terminal (SIGHUP, unless nohup lets it pass): the first asks
+// to stop, the second ends the program at once. SIGPIPE ends nothing: what is done matters more
+// than who watches it.
 #pragma once
 
 #include <atomic>
@@ -8,7 +10,7 @@ namespace xp::cli {
 
 class StopSignals {
  public:
-  // Catches SIGINT and SIGTERM while it lives; at the first it says `kept`, which must stay there,
+  // Catches these signals while it lives; at the first it says `kept`, which must stay there,
   // of what was done so far. One at a time.
   explicit StopSignals(const char* kept = "the state is being saved");
   ~StopSignals();
@@ -16,7 +18,7 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   static const std::atomic<bool>& flag();
-  // "SIGINT", "SIGTERM", "" when none came.
+  // "SIGINT", "SIGTERM", "SIGHUP", "" when none came.
   static std::string Name();
   static int Number();
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "exp/record/store.h"
+#include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
 
@@ -15,8 +16,7 @@ fs::path StoreToWrite(const std::string& flag) {
 
 void PrintNotStored(const std::string& what, const Error& problem) {
   const ErrorText& text = problem.text();
-  fmt::print(stderr, "note: {}: {}{}{}\n", what, text.what,
-             text.next.empty() ? "" : "\n  next: ", text.next);
+  Tell("note: {}: {}{}{}\n", what, text.what, text.next.empty() ? "" : "\n  next: ", text.next);
 }
 
 }  // namespace xp::cli

@@ -16,6 +16,7 @@
 #include "exp/train/weight_names.h"
 #include "src/cli/command.h"
 #include "src/cli/out_folder.h"
+#include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
 
@@ -143,8 +144,8 @@ void TellLeftOut(const std::vector<std::string>& names, const char* style, bool 
     if (count++ < kShown) shown += (shown.empty() ? "" : ", ") + Printable(name);
   }
   if (count == 0) return;
-  fmt::print(stderr, "warning: {} tensors are left out, which have no place in {} names: {}{}\n",
-             count, style, shown, count > 5 ? ", ..." : "");
+  Tell("warning: {} tensors are left out, which have no place in {} names: {}{}\n", count, style,
+       shown, count > 5 ? ", ..." : "");
 }
 
 // timm has classifiers only.
@@ -210,8 +211,7 @@ std::unique_ptr<TensorFile> OpenRenamed(const ConvertOptions& options) {
                       .expected = "--to torchvision or mmdetection"});
   }
   TellLeftOut(left_out, train::NameStyleName(rename.to), options.ema);
-  if (!file->unread().empty())
-    fmt::print(stderr, "warning: {}\n", Printable(train::UnreadText(file->unread())));
+  if (!file->unread().empty()) Tell("warning: {}\n", Printable(train::UnreadText(file->unread())));
   return file;
 }
 

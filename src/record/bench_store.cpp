@@ -62,9 +62,7 @@ void PutBenchRow(const Store& store, const std::string& insert, int64_t id, int 
 }  // namespace
 
 BenchRecord BeginBench(const Store& store, BenchRecord record) {
-  if (store.read_only()) {
-    throw JobError({.what = "the store can't be written", .where = store.folder().string()});
-  }
+  store.RequireWritable();
   Database& db = store.db();
   json e = json::parse(record.environment_json, nullptr, false);
   record.machine = MachineIdentity(record.environment_json);

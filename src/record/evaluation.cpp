@@ -11,8 +11,7 @@
 namespace xp::record {
 
 Evaluation AddEvaluation(const Store& store, int64_t seq, Evaluation e) {
-  if (store.read_only())
-    throw JobError({.what = "the store can't be written", .where = store.folder().string()});
+  store.RequireWritable();
   char host[256] = "";
   ::gethostname(host, sizeof(host) - 1);
   e.host = host;

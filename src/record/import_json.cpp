@@ -263,6 +263,7 @@ json ParseExport(const std::string& text, const std::string& place) {
 }
 
 std::string ImportJson(const Store& store, const json& exported) {
+  store.RequireWritable();
   bool ours = exported.is_object() && exported.contains("format") &&
               exported["format"] == "exp-run" && exported.contains("version") &&
               exported["version"] == 1;

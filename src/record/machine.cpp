@@ -83,9 +83,7 @@ std::string MachineIdentity(const std::string& environment_json) {
 }
 
 int64_t SaveDoctorReport(const Store& store, const DoctorReport& report) {
-  if (store.read_only()) {
-    throw JobError({.what = "the store can't be written", .where = store.folder().string()});
-  }
+  store.RequireWritable();
   Database& db = store.db();
   json e = json::parse(report.environment_json, nullptr, false);
   Transaction t(db);

@@ -13,13 +13,6 @@
 namespace xp::record {
 namespace {
 
-void RequireWritable(const Store& store) {
-  if (!store.read_only()) return;
-  throw UsageError({.what = "the store can't be written",
-                    .where = store.folder().string(),
-                    .next = "check the owner and mode of the folder and of exp.db"});
-}
-
 const char* const kUnusedObjects =
     "FROM object WHERE NOT EXISTS (SELECT 1 FROM run_object o WHERE o.object=hash) AND NOT EXISTS "
     "(SELECT 1 FROM config_source c WHERE c.object=hash) AND NOT EXISTS "
@@ -86,7 +79,7 @@ void VerifyCheckpoints(const Database& db, VerifyReport& report) {
 }  // namespace
 
 void RemoveRuns(const Store& store, const std::vector<int64_t>& runs) {
-  RequireWritable(store);
+  store.RequireWritable();
   Database& db = store.db();
   Transaction t(db);
   for (int64_t run : runs) {
@@ -105,7 +98,7 @@ void RemoveRuns(const Store& store, const std::vector<int64_t>& runs) {
 }
 
 GarbageReport CollectGarbage(const Store& store, bool dry_run) {
-  RequireWritable(store);
+  store.RequireWritable();
   Database& db = store.db();
   GarbageReport report;
   {

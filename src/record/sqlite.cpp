@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "exp/base/resources.h"
+#include "src/record/room.h"
 
 namespace xp::record {
 namespace {
@@ -22,10 +23,11 @@ int WaitWhileBusy(void*, int tries) {
   return 1;
 }
 
-std::string Advice(int code) {
+std::string Advice(int code, const std::filesystem::path& file) {
   switch (code & 0xff) {
     case SQLITE_IOERR:
       // SQLite doesn't hand on what the system said of a write.
+      if (DiskFull(file.parent_path())) return "its disk is full: free space there";
       return FileSizeLimit() == UINT64_MAX
                  ? "look at the disk (`exp doctor --look`)"
                  : fmt::format("raise the limit of file sizes (`ulimit -f`), which is {} KiB",
@@ -60,7 +62,7 @@ Database::Database(const std::filesystem::path& file, Mode mode) : file_(file) {
     sqlite3_close_v2(db_);
     throw SqliteError(code, {.what = "the store can't be opened: " + reason,
                              .where = file.string(),
-                             .next = Advice(code)});
+                             .next = Advice(code, file)});
   }
   sqlite3_extended_result_codes(db_, 1);
   sqlite3_busy_handler(db_, WaitWhileBusy, nullptr);
@@ -76,7 +78,7 @@ void Database::Fail(const std::string& doing) const {
   int code = sqlite3_extended_errcode(db_);
   std::string what = std::string("the store reports: ") + sqlite3_errmsg(db_);
   if (!doing.empty()) what += " (" + doing + ")";
-  throw SqliteError(code, {.what = what, .where = file_.string(), .next = Advice(code)});
+  throw SqliteError(code, {.what = what, .where = file_.string(), .next = Advice(code, file_)});
 }
 
 Statement::Statement(const Database& db, std::string_view sql) : db_(db) {

@@ -14,6 +14,7 @@
 #include "exp/base/temporary_folder.h"
 #include "src/record/folder_lock.h"
 #include "src/record/migrate.h"
+#include "src/record/room.h"
 
 namespace fs = std::filesystem;
 
@@ -40,7 +41,7 @@ void RefuseEmptied(const fs::path& folder) {
   constexpr uintmax_t kHeader = 100;  // https://sqlite.org/fileformat2.html
   std::error_code error;
   uintmax_t size = fs::file_size(folder / "exp.db", error);
-  if (error || size >= kHeader || !fs::exists(folder / "reserve", error)) return;
+  if (error || size >= kHeader || !fs::exists(folder / kReserveName, error)) return;
   throw JobError(
       {.what = fmt::format("the store's database has only {} bytes: it was cut off", size),
        .where = (folder / "exp.db").string(),
@@ -133,6 +134,24 @@ Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() = default;
 
+void Store::RequireWritable() const {
+  if (!read_only_) return;
+  if (DiskFull(folder_)) {
+    throw JobError({.what = "the store can't be written: its disk is full",
+                    .where = folder_.string(),
+                    .next = "free space there, then try again"});
+  }
+  throw UsageError({.what = "the store can't be written",
+                    .where = folder_.string(),
+                    .next = "check the owner and mode of the folder and of exp.db"});
+}
+
+Store Store::OpenToRemove(const fs::path& folder) {
+  std::error_code error;
+  if (DiskFull(folder)) fs::remove(folder / kReserveName, error);
+  return Open(folder);
+}
+
 Store Store::Open(const fs::path& folder) {
   std::error_code error;
   fs::path absolute = fs::absolute(folder);
@@ -144,7 +163,13 @@ Store Store::Open(const fs::path& folder) {
          .next = "`exp run CONFIG` makes one; --store or EXP_STORE names another place"});
   }
   if (!Writable(absolute)) return Store(absolute, OpenForReading(absolute), true);
-  return Store(absolute, OpenWritable(absolute), false);
+  try {
+    return Store(absolute, OpenWritable(absolute), false);
+  } catch (const Error& e) {
+    // The log's index needs a little room, even to read. Whoever needs to write says so.
+    if (e.kind() != ErrorKind::kJob || !DiskFull(absolute)) throw;
+    return Store(absolute, OpenForReading(absolute), true);
+  }
 }
 
 Store Store::OpenOrCreate(const fs::path& folder) {
@@ -193,7 +218,9 @@ fs::path PlaceForNewStore(const fs::path& from) {
   }
 }
 
-Store OpenFoundStore(const std::string& flag) {
+namespace {
+
+fs::path RequireStore(const std::string& flag) {
   fs::path folder = FindStore(flag, fs::current_path());
   if (folder.empty()) {
     throw UsageError(
@@ -202,7 +229,15 @@ Store OpenFoundStore(const std::string& flag) {
          .expected = "a folder .exp with a file exp.db",
          .next = "`exp run CONFIG` makes one; --store or EXP_STORE names another place"});
   }
-  return Store::Open(folder);
+  return folder;
+}
+
+}  // namespace
+
+Store OpenFoundStore(const std::string& flag) { return Store::Open(RequireStore(flag)); }
+
+Store OpenFoundStoreToRemove(const std::string& flag) {
+  return Store::OpenToRemove(RequireStore(flag));
 }
 
 const char* NetworkFileSystemName(uint32_t magic) {

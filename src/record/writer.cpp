@@ -20,6 +20,7 @@
 #include "src/record/batch.h"
 #include "src/record/begin.h"
 #include "src/record/cleaner.h"
+#include "src/record/room.h"
 
 namespace fs = std::filesystem;
 
@@ -32,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kReserveBytes = 1 << 20;
 
 void MakeReserve(const fs::path& folder) {
-  fs::path file = folder / "reserve";
+  fs::path file = folder / kReserveName;
   std::error_code error;
   if (fs::exists(file, error)) return;
   if (FILE* f = std::fopen(file.c_str(), "wbx")) {
@@ -237,7 +238,7 @@ WriteReport RunWriter::Impl::Finish(EndState state, const std::string& why) {
   Clock::time_point give_up = Clock::now() + std::chrono::milliseconds(options.patience_millis);
   std::error_code error;
   while (!(result.end_written = TryWrite())) {
-    bool gave_back = fs::remove(store.folder() / "reserve", error);
+    bool gave_back = fs::remove(store.folder() / kReserveName, error);
     if (!gave_back && Clock::now() > give_up) break;
     if (!gave_back) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }

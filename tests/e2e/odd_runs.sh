@@ -69,4 +69,48 @@ refused 2 "runs: is a folder" "$exp" audit runs
 refused 2 "/dev/null: is no regular file" "$exp" audit /dev/null
 refused 2 "nowhere: there is no such file, and it is no hash" "$exp" audit nowhere
 refused 2 "no recorded run wrote a file" "$exp" audit small.yaml
+
+# On a full disk everything can be looked at, and what is no longer needed be taken away.
+mkdir full
+if mount -t tmpfs -o size=24m none full 2>/dev/null; then
+  trap 'umount "$dir/full"; rm -rf "$dir"' EXIT
+  cp -r .exp full && cp "$last" full
+  dd if=/dev/zero of=full/fill bs=4k status=none 2>/dev/null || true
+  export EXP_STORE=$PWD/full/.exp
+  expect 0 "two" "$exp" ls
+  expect 0 "state        finished" "$exp" show two
+  expect 0 "after epoch  2" "$exp" audit full/epoch_2.safetensors
+  expect 0 "0 problems" "$exp" verify
+  expect 0 "not recorded: $EXP_STORE: the store can't be written: its disk is full" "$exp" eval full/epoch_2.safetensors --device cpu
+  refused 1 "its disk is full: free space there" "${run[@]}" --work-dir runs/none
+  expect 0 "removed" "$exp" rm two
+  expect 0 "removed" "$exp" gc
+  hasnt "$("$exp" ls)" two
+  unset EXP_STORE
+else
+  echo "not tried: a full disk (tmpfs can't be mounted here)"
+fi
+
+# Nobody reads what is said, or it can't be written: a result that is lost is an error, a training goes on.
+if [ -w /dev/full ]; then
+  code=0 && "$exp" ls >/dev/full 2>/dev/full || code=$?
+  [ $code = 1 ] || fail "exp ls to a full disk: exit $code"
+  code=0 && "$exp" ls --store nowhere 2>/dev/full || code=$?
+  [ $code = 2 ] || fail "an error to a full disk: exit $code"
+  "${run[@]}" --name untold --work-dir runs/untold --set data.train.times=20 >/dev/full 2>/dev/full || true
+  has "$("$exp" show untold)" "state        finished"
+fi
+("${run[@]}" --name unread --work-dir runs/unread --set data.train.times=40 || true) | head -1 >/dev/null
+has "$("$exp" show unread)" "state        finished"
+# A terminal that is closed ends it like Ctrl-C, unless nohup keeps it.
+for way in hung kept; do
+  nohup=(); [ $way = hung ] || nohup=(nohup)
+  times=1000; [ $way = hung ] || times=40
+  "${nohup[@]}" "${run[@]}" --name $way --work-dir runs/$way --set data.train.times=$times >$way.log 2>&1 &
+  for _ in $(seq 600); do grep -q "^training on" $way.log && break || sleep 0.1; done
+  kill -HUP $! && wait $! || [ $way = hung ] || fail "$(cat $way.log)"
+done
+has "$("$exp" show hung)" "interrupted"
+has "$("$exp" show hung)" "SIGHUP"
+has "$("$exp" show kept)" "state        finished"
 echo "odd runs: told as such"

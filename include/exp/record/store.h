@@ -13,10 +13,14 @@ class Database;
 class Store {
  public:
   // Opens the store in `folder`, waiting for others that create or migrate it at the same time. An
-  // older store is migrated (a copy is kept beside it). Where the folder can't be written, it is
-  // opened for reading only. Throws UsageError: no store there, not a store, newer than this
-  // program, damaged.
+  // older store is migrated (a copy is kept beside it). Where the folder can't be written, or its
+  // disk is full, it is opened for reading only. Throws UsageError: no store there, not a store,
+  // newer than this program, damaged.
   static Store Open(const std::filesystem::path& folder);
+
+  // As Open, to take something away: on a full disk what is set aside for the end of runs is given
+  // back first, so that there is room to work in.
+  static Store OpenToRemove(const std::filesystem::path& folder);
 
   // As Open, and makes an empty store first where there is none. Any number of processes may do so
   // at once.
@@ -28,6 +32,8 @@ class Store {
 
   const std::filesystem::path& folder() const { return folder_; }
   bool read_only() const { return read_only_; }
+  // Throws where the store is open for reading only: UsageError, JobError for a full disk.
+  void RequireWritable() const;
   // One connection, to be used by one thread at a time.
   Database& db() const { return *db_; }
 
@@ -49,6 +55,8 @@ std::filesystem::path PlaceForNewStore(const std::filesystem::path& from);
 
 // FindStore and Open; throws UsageError with what to do where there is none.
 Store OpenFoundStore(const std::string& flag);
+// The same with OpenToRemove.
+Store OpenFoundStoreToRemove(const std::string& flag);
 
 // A sentence to warn with when the folder is on a network file system, where SQLite's locks and
 // shared memory can't be relied on (https://sqlite.org/wal.html, "all processes must be on the same

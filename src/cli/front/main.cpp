@@ -15,6 +15,7 @@
 #include "exp/base/error.h"
 #include "exp/base/own_program.h"
 #include "src/cli/app.h"
+#include "src/cli/tell.h"
 
 namespace {
 
@@ -34,17 +35,17 @@ bool RaiseStackLimit() {
 
 int BecomeCommands(char** argv) {
   if (!RaiseStackLimit()) {
-    fmt::print(stderr,
-               "error: the stack is limited to less than 1 MiB\n  next: raise it: `ulimit -s "
-               "8192`, or LimitSTACK= of the service\n");
+    xp::cli::Tell(
+        "error: the stack is limited to less than 1 MiB\n  next: raise it: `ulimit -s "
+        "8192`, or LimitSTACK= of the service\n");
     return static_cast<int>(xp::ErrorKind::kUsage);
   }
   const std::string path = (xp::OwnProgram().parent_path() / "exp-commands").string();
   ::execv(path.c_str(), argv);
-  fmt::print(stderr,
-             "error: {} can't be started: {}\n  next: keep it beside exp, or link to exp instead "
-             "of copying it\n",
-             path, std::strerror(errno));
+  xp::cli::Tell(
+      "error: {} can't be started: {}\n  next: keep it beside exp, or link to exp instead "
+      "of copying it\n",
+      path, std::strerror(errno));
   return static_cast<int>(xp::ErrorKind::kJob);
 }
 

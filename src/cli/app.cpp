@@ -1,6 +1,7 @@
 #include "src/cli/app.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -9,18 +10,64 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "exp/base/error.h"
 #include "exp/base/printable.h"
 #include "src/cli/tell.h"
+#include "src/config/suggest.h"
 
 namespace xp::cli {
 namespace {
 
+// The command that was asked for, as far as it was understood: "exp data check".
+const CLI::App* Asked(const CLI::App* app, std::string* command) {
+  *command = app->get_name();
+  for (std::vector<const CLI::App*> below{app}; !below.empty();) {
+    app = below.front();
+    if (app->get_parent() != nullptr) *command += " " + app->get_name();
+    const std::vector<CLI::App*> parsed = const_cast<CLI::App*>(app)->get_subcommands();
+    below.assign(parsed.begin(), parsed.end());
+  }
+  return app;
+}
+
+// What a person may have meant by a word that nothing is called: a command or an option of `app`.
+std::string Meant(const CLI::App* app, const std::string& word) {
+  std::vector<std::string> names;
+  if (word.starts_with('-')) {
+    for (const CLI::Option* option : app->get_options())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  } else {
+    for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(command->get_name());
+  }
+  return config::DidYouMean(config::Nearest(word.substr(0, word.find('=')), names));
+}
+
+std::string UsageText(const CLI::App* root, const CLI::Error& e) {
+  std::string command, what = e.what(), meant;
+  const CLI::App* app = Asked(root, &command);
+  const std::vector<std::string> extras = root->remaining(true);
+  if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr &&
+      what.find("ubcommand") != what.npos) {
+    what = extras.empty() ? "a command is missing"
+                          : fmt::format("there is no command `{}`", extras.front());
+    if (!extras.empty()) meant = Meant(app, extras.front());
+  } else if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr && !extras.empty()) {
+    what = fmt::format("nothing is called `{}`", fmt::join(extras, "`, `"));
+    meant = Meant(app, extras.front());
+  }
+  return fmt::format("error: {}\n  next: {}{}`{} --help`\n", Printable(what), meant,
+                     meant.empty() ? "" : " ", command);
+}
+
 int Parse(int argc, char** argv, void (*add)(Command app, Context& context)) {
   CLI::App app{"Trains vision models and can always say what produced a result.", "exp"};
   app.require_subcommand(1);
+  app.footer("`exp help COMMAND` tells what a command takes, with an example.");
   app.set_version_flag("--version", "exp " EXP_VERSION);
   Context context;
   context.argv.assign(argv, argv + argc);
@@ -34,7 +81,7 @@ int Parse(int argc, char** argv, void (*add)(Command app, Context& context)) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    app.exit(e);
+    TellText(UsageText(&app, e));
     return static_cast<int>(ErrorKind::kUsage);
   }
   return context.exit_code;

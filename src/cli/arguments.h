@@ -24,7 +24,6 @@ class Argument {
   Argument& OneOf(std::vector<std::string> words);
   Argument& Range(int least, int most);
   Argument& Range(double least, double most);
-  Argument& Positive();
   Argument& OneEachTime();                // may be given again; a word each time
   Argument& Words(int count);             // takes so many words
   Argument& Words(int least, int most);   // 0 to 1: also without a value
@@ -58,7 +57,8 @@ class Command {
   CLI::App* app_;
 };
 
-// What the parser is given for a program's arguments: the last one first.
+// What the parser is given for a program's arguments: the last one first. `help COMMAND` is
+// `COMMAND --help`.
 std::vector<std::string> ForParser(int argc, char** argv);
 
 }  // namespace xp::cli

@@ -73,9 +73,9 @@ Launch FromRecord(const record::Run& run, const Options& options, const fs::path
   if (options.epochs < 0 && run.state != "finished") {
     if (run.epochs.empty()) {
       throw JobError(
-          {.what = fmt::format("run {} was {} before its first epoch ended: there is nothing to "
+          {.what = fmt::format("run {} {}{} before its first epoch ended: there is nothing to "
                                "compare with",
-                               run.id, run.state)});
+                               run.id, run.state == "failed" ? "" : "was ", run.state)});
     }
     launch.max_epochs = run.epochs.back().epoch + 1;
   }
@@ -158,7 +158,7 @@ void AddReproduceCommand(Command app, Context& context) {
   auto options = std::make_shared<Options>();
   Command command = app.AddCommand("reproduce", "run a recorded run again and compare bit for bit");
   command.AddOption("run", options->run, "id, beginning of one, name, @ (newest), @~1").Required();
-  command.AddOption("--epochs", options->epochs, "only the first N epochs").Positive();
+  command.AddOption("--epochs", options->epochs, "only the first N epochs").Range(1, 1000000);
   command.AddOption("--device", options->device, "instead of the recorded one");
   command.AddOption("--work-dir", options->work_dir, "folder for the new run's checkpoints");
   command.AddOption("--store", options->store, "folder of the store");

@@ -135,7 +135,7 @@ assert rows[0]["milliseconds"] > 20 and "the bound is 2 s a case" in rows[0]["re
 assert "batch 64 takes too long already" in rows[1]["reason"] and "milliseconds" not in rows[1], rows
 assert 0 < rows[2]["milliseconds"] < rows[0]["milliseconds"], rows'
 refused 2 "more than 5 seconds: 5 repeats of 1" "$exp" bench --set +seconds_a_case=5 --no-store
-refused 2 "range" "$exp" bench --seconds-a-case 0
+refused 2 "can't be taken; expected" "$exp" bench --seconds-a-case 0
 
 # The search of the largest batch, where memory is short: to its end, and within the bound.
 search=("$exp" bench --model resnet18 --batch 1 --height 64 --width 64 --device cpu --threads 1 --seconds 0.01 --repeats 1 --settle 0.01 --set +warmup=1 --largest --no-store)
@@ -171,9 +171,9 @@ has "$out" "torch resnet18"
 refused 2 'is no key of a bench matrix' "$exp" bench tiny.yaml --set +modls=[resnet50]
 refused 2 "resnet51" "$exp" bench --model resnet51
 refused 2 "fp8" "$exp" bench --precision fp8
-refused 2 "range" "$exp" bench --threads -1
-refused 2 "range" "$exp" bench --height -1
-refused 2 "range" "$exp" bench --seconds 0
+refused 2 "can't be taken; expected" "$exp" bench --threads -1
+refused 2 "can't be taken; expected" "$exp" bench --height -1
+refused 2 "can't be taken; expected" "$exp" bench --seconds 0
 refused 2 "an empty text is no value" "$exp" bench --show ''
 refused 2 "resnet51" "$exp" bench --history --model resnet51
 refused 2 "writes no file" "$exp" bench --history --csv x.csv

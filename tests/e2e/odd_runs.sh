@@ -113,4 +113,18 @@ done
 has "$("$exp" show hung)" "interrupted"
 has "$("$exp" show hung)" "SIGHUP"
 has "$("$exp" show kept)" "state        finished"
+
+# Words that nothing is called, and numbers that aren't any.
+refused 2 'error: there is no command `shwo`' "$exp" shwo
+has "$(cat out)" 'next: did you mean `show`? `exp --help`'
+refused 2 'error: nothing is called `--jsn`' "$exp" show --jsn
+has "$(cat out)" 'next: did you mean `--json`? `exp show --help`'
+refused 2 'error: there is no command `chek`' "$exp" data chek
+refused 2 "error: a command is missing" "$exp"
+refused 2 'error: --epochs: `0` can'"'"'t be taken; expected a whole number from 1 to 1000000' "$exp" reproduce kept --epochs 0
+refused 2 'error: --limit: `99999999999999999999` can'"'"'t be taken; expected a whole number, at most' "$exp" ls -n 99999999999999999999
+refused 2 'error: step: `1.5` can'"'"'t be taken; expected a whole number' "$exp" replay kept 1.5
+[ "$("$exp" ls -n 010 | wc -l)" = 11 ] || fail "010 is ten: $("$exp" ls -n 010)"
+expect 0 "Example: exp show" "$exp" help show
+expect 0 "exp help COMMAND" "$exp" help
 echo "odd runs: told as such"

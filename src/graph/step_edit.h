@@ -79,8 +79,11 @@ void JoinPairs(Graph& g);
 void JoinPools(Graph& g);
 void UseGram(Graph& g, int64_t least_bytes);
 void FoldSums(Graph& g);
-// any_type: shapes and types that the CUDA kernel doesn't do too, for tests.
-void JoinDgrads(Graph& g, bool any_type);
+struct JoinedDgrads {
+  bool bf16 = false, f32 = false;
+  bool all = false;  // types and shapes that the CUDA kernel doesn't do too, for tests
+};
+void JoinDgrads(Graph& g, const JoinedDgrads& which);
 void HalveDgrads(Graph& g);
 // step_delay.cpp
 void DelayWideOps(Graph& g);

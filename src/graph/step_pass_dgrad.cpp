@@ -8,14 +8,16 @@
 namespace xp::graph {
 namespace {
 
-// What the kernel does: 1x1 of stride 1, bf16, columns by 128, depth by 32 from 64. The deeper ones
-// are left alone: their products take longer than memory does, and cuDNN makes them faster.
+// What the kernel does: 1x1 of stride 1, columns by 128, depth by 32 from 64. The deeper ones are
+// left alone: their products take longer than memory does, and cuDNN makes them faster.
 constexpr int64_t kLeastDepth = 64, kMostDepth = 128;
 
-bool Fits(const Graph& g, const Op& dgrad) {
+bool Fits(const Graph& g, const Op& dgrad, const JoinedDgrads& which) {
   const auto& attrs = std::get<ConvAttrs>(dgrad.attrs);
   const Tensor& w = g.tensor(dgrad.inputs[1]);
-  return w.dtype == DType::kBF16 && w.shape[1] == 1 && w.shape[2] == 1 && attrs.groups == 1 &&
+  const bool type =
+      (which.bf16 && w.dtype == DType::kBF16) || (which.f32 && w.dtype == DType::kF32);
+  return type && w.shape[1] == 1 && w.shape[2] == 1 && attrs.groups == 1 &&
          attrs.stride == std::array{1, 1} && attrs.pad == std::array{0, 0} &&
          w.shape[3] % 128 == 0 && w.shape[0] % 32 == 0 && w.shape[0] >= kLeastDepth &&
          w.shape[0] <= kMostDepth;
@@ -23,7 +25,7 @@ bool Fits(const Graph& g, const Op& dgrad) {
 
 }  // namespace
 
-void JoinDgrads(Graph& g, bool any_type) {
+void JoinDgrads(Graph& g, const JoinedDgrads& which) {
   StepEdit edit(g);
   for (size_t i = 0; i < g.ops().size(); ++i) {
     const Op& op = g.ops()[i];
@@ -36,7 +38,7 @@ void JoinDgrads(Graph& g, bool any_type) {
     for (size_t k = 0; k < kSumsMostDys && Has(op.inputs, kSumsDy + k); ++k) {
       const TensorId dy = op.inputs[kSumsDy + k];
       const size_t dgrad = edit.MadeBy(dy, OpType::kConv2dDgrad);
-      if (chosen == kNoOp && dgrad != kNoOp && (any_type || Fits(g, edit.op(dgrad))) &&
+      if (chosen == kNoOp && dgrad != kNoOp && (which.all || Fits(g, edit.op(dgrad), which)) &&
           edit.OnlyReader(dy, OpType::kNormGradSums) == i) {
         chosen = dgrad;
       } else {

@@ -12,12 +12,13 @@
 namespace xp::graph {
 namespace {
 
-constexpr std::array<std::pair<const char*, bool StepPasses::*>, 7> kPasses = {
+constexpr std::array<std::pair<const char*, bool StepPasses::*>, 8> kPasses = {
     {{"sums", &StepPasses::sums},
      {"pairs", &StepPasses::pairs},
      {"pool", &StepPasses::pool},
      {"squeeze", &StepPasses::squeeze},
      {"dgrad", &StepPasses::dgrad},
+     {"dgrad_tf32", &StepPasses::dgrad_tf32},
      {"strided", &StepPasses::strided},
      {"gram", &StepPasses::gram}}};
 
@@ -48,7 +49,9 @@ void RunStepPasses(Graph& g, const StepPasses& passes) {
   if (passes.pool) JoinPools(g);
   if (passes.gram) UseGram(g, passes.gram_bytes);
   if (passes.sums) FoldSums(g);
-  if (passes.dgrad) JoinDgrads(g, false);
+  if (passes.dgrad || passes.dgrad_tf32) {
+    JoinDgrads(g, {.bf16 = passes.dgrad, .f32 = passes.dgrad_tf32});
+  }
   if (passes.strided) HalveDgrads(g);
 }
 

@@ -2,6 +2,8 @@
 // CUDA against its CPU twin on awkward shapes.
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <string>
 
 #include "catch.h"
 #include "graph/nn_check.h"
@@ -251,6 +253,8 @@ TEST_CASE("a data gradient joined with others agrees with its twin", "[nn]") {
     int64_t columns;
     bool mask, second, half = false;  // half: the last
   };
+  std::unique_ptr<Backend> tf32;
+  if (TestBackends().back()->is_cuda()) tf32 = CreateCudaBackend({.tf32 = true});
   for (const Join& t :
        {Join{{1, 1, 3, 64}, 128, true, false}, Join{{2, 9, 11, 64}, 256, true, true},
         Join{{1, 16, 8, 128}, 128, false, false}, Join{{3, 40, 37, 96}, 384, true, false},
@@ -276,6 +280,16 @@ TEST_CASE("a data gradient joined with others agrees with its twin", "[nn]") {
     }
     // Sums of rounded values: each is off by up to half a unit, at random.
     CompareBackends(c, {}, 4e-3, {DType::kBF16});
+    if (tf32 == nullptr) continue;
+    OpCase exact = c;  // in tf32 too: five bits a factor
+    exact.inputs[1] = Sixteenths(t.map, 2);
+    exact.inputs[2] = Sixteenths(w, 3);
+    const CaseResult want = RunCase(*TestBackends()[0], DType::kF32, exact);
+    const CaseResult by_tf32 = RunCase(*tf32, DType::kF32, exact);
+    for (size_t i = 0; i < want.size(); ++i) {
+      CheckClose("tf32 output " + std::to_string(i), {by_tf32[i].begin(), by_tf32[i].end()},
+                 want[i], 1e-5);
+    }
   }
 }
 

@@ -88,7 +88,7 @@ Trained TrainResidualNet(Backend& backend, DType compute, const StepPasses& pass
                          const ResidualNetOptions& options) {
   Graph g = ResidualNet(options, compute);
   if (!options.as_asked) RunStepPasses(g, passes);
-  if (options.join_dgrads) JoinDgrads(g, true);
+  if (options.join_dgrads) JoinDgrads(g, {.all = true});
   if (options.delay) DelayWideOps(g);
   g.set_fusible(options.as_asked);
   const auto layout = g.shared_layout();

@@ -190,7 +190,7 @@ TEST_CASE("data gradients of 1x1 convolutions are joined with what else flows in
   Graph none = g;
   RunStepPasses(none, {.dgrad = true});  // fp32, and too few channels: nothing the kernel does
   CHECK(Count(none, OpType::kDgradJoin) == 0);
-  JoinDgrads(g, true);
+  JoinDgrads(g, {.all = true});
   // The outputs of the first two blocks flow into a 1x1 convolution and on.
   CHECK(Count(g, OpType::kDgradJoin) == 2);
   CHECK(Count(g, OpType::kConv2dDgrad) == dgrads - 2);
@@ -212,6 +212,17 @@ TEST_CASE("data gradients of 1x1 convolutions are joined with what else flows in
     CHECK(TrainResidualNet(*backend, DType::kBF16, with, 20, wide).params == b.params);
     CHECK(Difference(b.losses, a.losses) < 0.1);
     CHECK(Difference(b.states, a.states) < 0.1);
+    const std::unique_ptr<Backend> tf32 = CreateCudaBackend({.tf32 = true, .engines_tried = 1});
+    StepPasses with_tf32 = before;
+    with_tf32.dgrad_tf32 = true;
+    Graph fits_tf32 = ResidualNet(wide, DType::kF32);
+    RunStepPasses(fits_tf32, with_tf32);
+    CHECK(Count(fits_tf32, OpType::kDgradJoin) == 2);
+    const Trained c = TrainResidualNet(*tf32, DType::kF32, before, 20, wide);
+    const Trained d = TrainResidualNet(*tf32, DType::kF32, with_tf32, 20, wide);
+    CHECK(TrainResidualNet(*tf32, DType::kF32, with_tf32, 20, wide).params == d.params);
+    CHECK(Difference(d.losses, c.losses) < 0.01);
+    CHECK(Difference(d.states, c.states) < 0.01);
   }
 }
 

@@ -33,6 +33,8 @@ struct StepPasses {
   // The data gradient of a 1x1 convolution, what else flows into its input and the sums are one
   // kernel with tensor cores (bf16): two passes over the widest maps less. After gram and sums.
   bool dgrad = false;
+  // The same where maps are fp32 and products tf32.
+  bool dgrad_tf32 = false;
   // The data gradient of a 1x1 convolution of stride 2 is made for the quarter of the pixels where
   // it isn't 0, and added there by what sums it up. The same values. After sums and dgrad.
   bool strided = false;

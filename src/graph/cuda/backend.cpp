@@ -64,6 +64,7 @@ StepPasses DevicePasses(const CudaOptions& options, const Device& device) {
   StepPasses all{
       .sums = true, .pairs = true, .pool = true, .squeeze = true, .gram = true, .strided = true};
   all.dgrad = device.major >= 8;  // tensor cores for bf16
+  all.dgrad_tf32 = all.dgrad && options.tf32;
   StepPasses passes = options.plans.empty() ? AllowedStepPasses(all) : StepPasses{};
   for (const std::string& note : options.plans) {
     if (note.rfind(kStepPassesNote, 0) != 0) continue;
@@ -76,6 +77,7 @@ StepPasses DevicePasses(const CudaOptions& options, const Device& device) {
     passes.gram = false;
   }
   passes.dgrad = passes.dgrad && all.dgrad;
+  passes.dgrad_tf32 = passes.dgrad_tf32 && all.dgrad_tf32;
   return passes;
 }
 

@@ -19,7 +19,9 @@ class DgradJoin : public Kernel {
       : stream_(context.stream),
         map_(OutputOf(g, op, 0)),
         depth_(static_cast<int>(InputOf(g, op, 2).shape.at(0))),
-        plan_(kernels::PlanDgradJoin(map_.rows, map_.channels, context.device.multiprocessors,
+        type_(ElementTypeOf(OutputOf(g, op, 0).dtype)),
+        plan_(kernels::PlanDgradJoin(map_.rows, map_.channels, type_,
+                                     context.device.multiprocessors,
                                      context.device.shared_memory_optin)),
         counters_(kernels::DgradJoinCounters(plan_)) {
     if (LastIsHalf(g, op, kJoinMore, kJoinMostMore)) even_ = EvenPixelsOf(OutputOf(g, op, 0));
@@ -46,7 +48,7 @@ class DgradJoin : public Kernel {
     join.rows = map_.rows;
     join.columns = map_.channels;
     join.depth = depth_;
-    kernels::DgradJoin(join, plan_, args.workspace, counters_.data(), stream_);
+    kernels::DgradJoin(join, plan_, args.workspace, counters_.data(), type_, stream_);
     CheckLaunch("DgradJoin");
   }
 
@@ -54,6 +56,7 @@ class DgradJoin : public Kernel {
   cudaStream_t stream_;
   Rows map_;
   int depth_;
+  kernels::ElementType type_;
   kernels::EvenPixels even_;  // its size, where there is one
   kernels::DgradJoinPlan plan_;
   BlockCounters counters_;
@@ -63,15 +66,16 @@ class DgradJoin : public Kernel {
 
 std::unique_ptr<Kernel> MakeDgradJoin(Context& context, const Graph& g, const Op& op) {
   const Tensor& w = InputOf(g, op, 2);
-  const bool fits = w.dtype == DType::kBF16 && w.shape.at(1) == 1 && w.shape.at(2) == 1 &&
+  const bool type = w.dtype == DType::kBF16 || (w.dtype == DType::kF32 && context.options.tf32);
+  const bool fits = type && w.shape.at(1) == 1 && w.shape.at(2) == 1 &&
                     w.shape.at(3) % kernels::kDgradJoinColumns == 0 &&
                     w.shape.at(0) % kernels::kDgradJoinDepth == 0 &&
                     w.shape.at(0) > kernels::kDgradJoinDepth && context.device.major >= 8;
   if (!fits) {
     throw UsageError({.what = "a data gradient can't be joined with other gradients here",
                       .where = op.name,
-                      .expected = "1x1, bf16, compute capability 8.0",
-                      .next = "set EXP_FUSION_OFF=dgrad"});
+                      .expected = "1x1, bf16 or tf32, compute capability 8.0",
+                      .next = "set EXP_FUSION_OFF=dgrad,dgrad_tf32"});
   }
   return std::make_unique<DgradJoin>(context, g, op);
 }

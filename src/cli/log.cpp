@@ -1,5 +1,6 @@
 // `exp log`: a run's curves as lines, live with --follow.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,10 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "exp/base/error.h"
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
 #include "src/cli/run_json.h"
 #include "src/cli/table.h"
+#include "src/cli/tell.h"
+#include "src/config/suggest.h"
 
 namespace xp::cli {
 namespace {
@@ -103,9 +107,28 @@ class Printer {
   bool first_ = true;
 };
 
+// A name that a run doesn't have is a typing error, unless it is still to come.
+void CheckNames(const record::Store& store, const record::Run& run, const Options& options) {
+  if (options.follow && run.state == "running") return;
+  const std::vector<std::string> known = record::CurveNames(store, run.seq);
+  for (const std::string& name : options.names) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    throw UsageError(
+        {.what = known.empty() ? fmt::format("run {} recorded no steps at all", run.id)
+                               : fmt::format("run {} recorded nothing called `{}`", run.id, name),
+         .where = "--name",
+         .expected =
+             known.empty() ? "a run with steps" : fmt::format("one of {}", fmt::join(known, ", ")),
+         .next = config::DidYouMean(config::Nearest(name, known))});
+  }
+  if (known.empty() && run.epochs.empty() && !options.as_json)
+    Tell("note: run {} ({}) recorded no steps\n", run.id, run.state);
+}
+
 void Run(const Options& options) {
   record::Store store = record::OpenFoundStore(options.store);
   int64_t seq = record::ResolveRun(store, options.run);
+  CheckNames(store, record::LoadRun(store, seq), options);
   Printer printer(store, options, seq);
   while (true) {
     // The state is read first: what was written before the end is then surely printed.

@@ -80,10 +80,11 @@ void PrintCode(const record::Run& r) {
       changes += fmt::format(", {} {}", n.dump(), what);
     }
     std::string path = repo.value("path", "");
+    const std::string branch = repo.value("branch", "");
     Field("code",
-          fmt::format("{}{} {} ({}){}", path.empty() ? "" : path + " ",
+          fmt::format("{}{} {}({}){}", path.empty() ? "" : path + " ",
                       repo.value("commit", "").empty() ? "no commit" : repo.value("commit", ""),
-                      repo.value("branch", ""), repo.value("head", ""), changes));
+                      branch.empty() ? "" : branch + " ", repo.value("head", ""), changes));
     for (const json& why : repo.value("partial", json::array()))
       Field("  partial", why.get<std::string>());
   }

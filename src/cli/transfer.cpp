@@ -10,6 +10,7 @@
 #include "exp/record/export.h"
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
+#include "src/cli/out_folder.h"
 #include "src/cli/run_json.h"
 #include "src/cli/store_place.h"
 
@@ -32,8 +33,10 @@ void ExportOne(const record::Store& store, int64_t seq, const Options& options) 
     record::SealExport(json);
     std::string text = DumpJson(json);
     if (options.out.empty()) return fmt::print("{}\n", text);
-    fs::path file = options.runs.size() > 1 ? out / (run.id + ".json") : out;
-    if (file.has_parent_path()) fs::create_directories(file.parent_path());
+    std::error_code error;
+    const bool into_folder = options.runs.size() > 1 || fs::is_directory(out, error);
+    fs::path file = into_folder ? out / (run.id + ".json") : out;
+    if (file.has_parent_path()) MakeOutFolder(file.parent_path().string(), "--out");
     WriteFileAtomic(file, text);
     return fmt::print("{} -> {}\n", run.id, file.string());
   }
@@ -42,6 +45,7 @@ void ExportOne(const record::Store& store, int64_t seq, const Options& options) 
         {.what = "where to?", .expected = "--out FOLDER for format " + options.format});
   }
   fs::path folder = options.format == "mlflow" ? out : out / run.id;
+  MakeOutFolder(folder.string(), "--out");
   if (options.format == "csv") record::ExportCsv(store, seq, folder);
   if (options.format == "tensorboard") record::ExportTensorBoard(store, seq, folder);
   if (options.format == "mlflow") record::ExportMlflow(store, seq, folder);
@@ -57,7 +61,13 @@ void Export(const Options& options) {
 void Import(const Options& options) {
   nlohmann::json json = record::ParseExport(ReadFile(options.file), options.file);
   record::Store store = record::Store::OpenOrCreate(StoreToWrite(options.store));
-  fmt::print("imported {}\n", record::ImportJson(store, json));
+  try {
+    fmt::print("imported {}\n", record::ImportJson(store, json));
+  } catch (const Error& e) {
+    ErrorText text = e.text();
+    if (text.where.empty()) text.where = options.file;
+    throw Error(e.kind(), text);
+  }
 }
 
 }  // namespace

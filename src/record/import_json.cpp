@@ -252,14 +252,20 @@ std::string ExportChecksum(const json& exported) {
 }
 
 json ParseExport(const std::string& text, const std::string& place) {
-  bool fits = JsonDepth(text) <= kDeepestJson;
-  json parsed = fits ? json::parse(text, nullptr, false) : json(json::value_t::discarded);
-  if (parsed.is_discarded()) {
-    throw UsageError({.what = "the file isn't JSON",
-                      .where = place,
-                      .expected = "what `exp export --format json` wrote"});
+  std::string what = "is nested deeper than an export is";
+  if (JsonDepth(text) <= kDeepestJson) {
+    try {
+      return json::parse(text);
+    } catch (const json::parse_error& e) {
+      what = text.empty()           ? "the file is empty"
+             : e.byte > text.size() ? "the file ends in the middle: it was cut off"
+                                    : fmt::format("the file isn't JSON, at byte {}", e.byte);
+    }
   }
-  return parsed;
+  throw UsageError({.what = what,
+                    .where = place,
+                    .expected = "what `exp export --format json` wrote",
+                    .next = "export it again: `exp export RUN --format json --out FILE`"});
 }
 
 std::string ImportJson(const Store& store, const json& exported) {

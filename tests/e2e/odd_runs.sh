@@ -114,6 +114,23 @@ has "$("$exp" show hung)" "interrupted"
 has "$("$exp" show hung)" "SIGHUP"
 has "$("$exp" show kept)" "state        finished"
 
+# Curves, exports and imports that aren't any.
+refused 2 "recorded nothing called \`los\`" "$exp" log kept --name los
+has "$(cat out)" "did you mean \`loss\`"
+refused 2 "recorded no steps at all" "$exp" log other --name loss
+expect 0 "recorded no steps" "$exp" log other
+refused 2 "the folder can't be made: Not a directory" "$exp" export kept --format csv --out small.yaml
+mkdir exported
+expect 0 "exported/" "$exp" export kept --format json --out exported
+run_file=$(ls exported/*.json)
+head -c 1000 "$run_file" >cut.json
+refused 2 "cut.json: the file ends in the middle: it was cut off" "$exp" import cut.json --store imported
+sed 's/"kept"/"lost"/' "$run_file" >changed.json
+refused 2 "changed.json: the export is damaged" "$exp" import changed.json --store imported
+refused 2 "small.yaml: the file isn't JSON, at byte 1" "$exp" import small.yaml --store imported
+expect 0 "imported" "$exp" import "$run_file" --store imported
+expect 0 "kept" "$exp" ls --store imported
+
 # Words that nothing is called, and numbers that aren't any.
 refused 2 'error: there is no command `shwo`' "$exp" shwo
 has "$(cat out)" 'next: did you mean `show`? `exp --help`'

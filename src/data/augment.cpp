@@ -58,8 +58,9 @@ void CutImage(const Rect& part, RgbImage* image) {
 RgbImage Canvas(int width, int height, const std::array<int, 3>& fill) {
   RgbImage canvas;
   canvas.Reset(width, height);
-  for (size_t i = 0; i < canvas.pixels.size(); ++i)
-    canvas.pixels[i] = static_cast<uint8_t>(fill[i % 3]);
+  const size_t row = static_cast<size_t>(width) * 3;
+  for (size_t i = 0; i < row; ++i) canvas.pixels[i] = static_cast<uint8_t>(fill[i % 3]);
+  for (int y = 1; y < height; ++y) std::memcpy(canvas.Row(y), canvas.Row(0), row);
   return canvas;
 }
 

@@ -8,8 +8,12 @@
 namespace xp::data {
 namespace {
 
-// NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative, and it vectorizes
-uint8_t Round(float value) { return static_cast<uint8_t>(std::clamp(value, 0.0f, 255.0f) + 0.5f); }
+float Max(float a, float b) { return a > b ? a : b; }
+float Min(float a, float b) { return a < b ? a : b; }
+uint8_t Round(float value) {
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative, and it vectorizes
+  return static_cast<uint8_t>(static_cast<int>(Min(Max(value, 0.0f), 255.0f) + 0.5f));
+}
 
 // Luma of ITU-R 601, with torchvision's constants.
 float Grey(const uint8_t* p) { return 0.2989f * p[0] + 0.587f * p[1] + 0.114f * p[2]; }
@@ -20,28 +24,44 @@ void Each(RgbImage* image, const F& f) {
   for (size_t i = 0; i < image->pixels.size(); i += 3) f(&image->pixels[i]);
 }
 
-struct Hsv {
-  float h, s, v;  // hue in turns, 0 .. 1
+// Pixels in planes, so that the compiler turns loops over them into vectors.
+constexpr size_t kBlock = 128;
+struct Block {
+  float r[kBlock], g[kBlock], b[kBlock];
 };
 
-Hsv ToHsv(const uint8_t* p) {
-  float r = p[0] / 255.0f, g = p[1] / 255.0f, b = p[2] / 255.0f;
-  float high = std::max({r, g, b}), low = std::min({r, g, b}), range = high - low;
-  if (range == 0) return {0, 0, high};
-  float h = high == r ? (g - b) / range : high == g ? 2 + (b - r) / range : 4 + (r - g) / range;
-  h /= 6;
-  return {h < 0 ? h + 1 : h, range / high, high};
+// Of numbers under 2^31; std::floor isn't a vector instruction everywhere.
+float Floor(float x) {
+  const float cut = static_cast<float>(static_cast<int>(x));
+  return cut - (cut > x ? 1.0f : 0.0f);
 }
 
-void ToRgb(const Hsv& hsv, uint8_t* p) {
-  float h6 = hsv.h * 6;
-  int sector = static_cast<int>(h6) % 6;
-  float f = h6 - std::floor(h6);
-  float a = hsv.v * (1 - hsv.s), b = hsv.v * (1 - hsv.s * f), c = hsv.v * (1 - hsv.s * (1 - f)),
-        v = hsv.v;
-  const std::array<std::array<float, 3>, 6> all = {
-      {{v, c, a}, {b, v, a}, {a, v, c}, {a, b, v}, {c, a, v}, {v, a, b}}};
-  for (size_t k = 0; k < 3; ++k) p[k] = Round(all[static_cast<size_t>(sector)][k] * 255);
+// Turns the hue of colours in 0 .. 1, by RGB -> HSV -> RGB; results in 0 .. 255, not rounded.
+void TurnHue(float turns, Block* block) {
+  for (size_t i = 0; i < kBlock; ++i) {
+    const float r = block->r[i], g = block->g[i], b = block->b[i];
+    const float high = Max(Max(r, g), b), low = Min(Min(r, g), b);
+    const float range = high - low, by = range == 0 ? 1 : range;  // grey: all differences are 0
+    const float of_red = (g - b) / by, of_green = 2 + (b - r) / by, of_blue = 4 + (r - g) / by;
+    float h = (high == r ? of_red : high == g ? of_green : of_blue) / 6;
+    h += h < 0 ? 1.0f : 0.0f;
+    const float s = range / (range == 0 ? 1 : high), v = high;
+    h += turns;
+    h -= Floor(h);
+    const float h6 = h * 6, whole = Floor(h6), f = h6 - whole;
+    const float sector = whole - (whole >= 6 ? 6.0f : 0.0f);  // h6 may have been rounded up to 6
+    const float low_value = v * (1 - s), falling = v * (1 - s * f), rising = v * (1 - s * (1 - f));
+    const bool first = sector < 3;  // of the two halves of the circle
+    const float third = sector - (first ? 0.0f : 3.0f);
+    block->r[i] = 255 * (first ? (third == 0   ? v
+                                  : third == 1 ? falling
+                                               : low_value)
+                               : (third == 0   ? low_value
+                                  : third == 1 ? rising
+                                               : v));
+    block->g[i] = 255 * (first ? (third == 0 ? rising : v) : (third == 0 ? falling : low_value));
+    block->b[i] = 255 * (first ? (third == 2 ? rising : low_value) : (third == 2 ? falling : v));
+  }
 }
 
 double Draw(const std::array<double, 2>& range, RandomStream* stream) {
@@ -82,12 +102,23 @@ void AdjustSaturation(double factor, RgbImage* image) {
 }
 
 void AdjustHue(double turns, RgbImage* image) {
-  Each(image, [&](uint8_t* p) {
-    Hsv hsv = ToHsv(p);
-    hsv.h += static_cast<float>(turns);
-    hsv.h -= std::floor(hsv.h);
-    ToRgb(hsv, p);
-  });
+  Block block{};
+  const size_t pixels = image->pixels.size() / 3;
+  for (size_t first = 0; first < pixels; first += kBlock) {
+    const size_t count = std::min(kBlock, pixels - first);
+    uint8_t* p = &image->pixels[first * 3];
+    for (size_t i = 0; i < count; ++i) {
+      block.r[i] = p[3 * i] / 255.0f;
+      block.g[i] = p[3 * i + 1] / 255.0f;
+      block.b[i] = p[3 * i + 2] / 255.0f;
+    }
+    TurnHue(static_cast<float>(turns), &block);
+    for (size_t i = 0; i < count; ++i) {
+      p[3 * i] = Round(block.r[i]);
+      p[3 * i + 1] = Round(block.g[i]);
+      p[3 * i + 2] = Round(block.b[i]);
+    }
+  }
 }
 
 void ApplyPhotometric(const Photometric& o, RandomStream* stream, RgbImage* image) {

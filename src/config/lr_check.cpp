@@ -24,12 +24,7 @@ LrPolicy PolicyOf(const Reader& config) {
   return config.Bool("auto_scale_lr.enable", false) ? LrPolicy::kScale : LrPolicy::kWarn;
 }
 
-int64_t Positive(const Reader& config, const char* path, int64_t fallback) {
-  int64_t value = config.Int(path, fallback);
-  constexpr int64_t kMost = 1 << 20;  // keeps the product of three far from overflow
-  if (value < 1 || value > kMost) config.Bad(path, "is out of range", "an int from 1 to 1048576");
-  return value;
-}
+constexpr int kMost = 1 << 20;  // keeps the product of three far from overflow
 
 std::string Describe(const LrCheck& check, bool sqrt_rule) {
   std::string batch =
@@ -61,12 +56,12 @@ LrCheck CheckLr(const Node& root, int64_t devices) {
   check.lr_before = config.Double("optimizer.lr");
   check.lr_scaled = check.lr_before;
   check.where = config.Where("optimizer.lr");
-  check.samples_per_gpu = Positive(config, "data.samples_per_gpu", 1);
-  check.cumulative_iters = Positive(config, "optimizer_config.cumulative_iters", 1);
+  check.samples_per_gpu = config.IntWithin("data.samples_per_gpu", 1, 1, kMost);
+  check.cumulative_iters = config.IntWithin("optimizer_config.cumulative_iters", 1, 1, kMost);
   check.effective_batch = devices * check.samples_per_gpu * check.cumulative_iters;
   bool sqrt_rule = false;
   if (config.Has("auto_scale_lr.base_batch_size")) {
-    check.base_batch = Positive(config, "auto_scale_lr.base_batch_size", 1);
+    check.base_batch = config.IntWithin("auto_scale_lr.base_batch_size", 1, 1, kMost);
     sqrt_rule = config.Choice("auto_scale_lr.rule", {"linear", "sqrt"}, "linear") == "sqrt";
     check.ratio =
         static_cast<double>(check.effective_batch) / static_cast<double>(check.base_batch);

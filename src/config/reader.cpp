@@ -158,6 +158,19 @@ int64_t Reader::Int(std::string_view path, int64_t fallback) const {
   const Node* node = Get(path);
   return node == nullptr ? fallback : ToInt(*this, path, *node);
 }
+int Reader::IntWithin(std::string_view path, int fallback, int least, int most) const {
+  const int64_t value = Int(path, fallback);
+  if (value < least || value > most)
+    Bad(path, "is out of range", fmt::format("an int from {} to {}", least, most));
+  return static_cast<int>(value);
+}
+double Reader::DoubleWithin(std::string_view path, double fallback, double least,
+                            double most) const {
+  const double value = Double(path, fallback);
+  if (!(value >= least && value <= most))
+    Bad(path, "is out of range", fmt::format("a number from {:g} to {:g}", least, most));
+  return value;
+}
 bool Reader::Bool(std::string_view path) const { return ToBool(*this, path, Need(path, kBool)); }
 bool Reader::Bool(std::string_view path, bool fallback) const {
   const Node* node = Get(path);

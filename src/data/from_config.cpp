@@ -1,5 +1,7 @@
 #include "exp/data/from_config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -20,15 +22,15 @@ Reader Part(const Reader& config, const std::string& part) { return config.Child
 std::vector<ImageScale> ReadScales(const Reader& part) {
   const config::Node* node = part.Raw("img_scale");
   if (node == nullptr)
-    part.Bad("img_scale", "`img_scale` is missing", "[long side, short side], such as [1333, 800]");
+    part.Bad("img_scale", "is missing", "[long side, short side], such as [1333, 800]");
   auto bad = [&] {
-    part.Bad("img_scale", "`img_scale` is not a size", "[long side, short side] or a list of them");
+    part.Bad("img_scale", "is not a size", "[long side, short side] or a list of them");
   };
   auto one = [&](const config::Node& n) {
     if (!n.IsList() || n.size() != 2 || !n[0].IsInt() || !n[1].IsInt()) bad();
     for (const config::Node& side : n.items()) {
       if (side.AsInt() < 1 || side.AsInt() > 65535)
-        part.Bad("img_scale", "a side is out of range", "1 .. 65535 pixels");
+        part.Bad("img_scale", "has a side out of range", "sides from 1 to 65535 pixels");
     }
     return ImageScale{static_cast<int>(n[0].AsInt()), static_cast<int>(n[1].AsInt())};
   };
@@ -39,20 +41,8 @@ std::vector<ImageScale> ReadScales(const Reader& part) {
   return scales;
 }
 
-int ReadInt(const Reader& reader, const char* key, int fallback, int low, int high) {
-  int64_t value = reader.Int(key, fallback);
-  if (value < low || value > high) {
-    reader.Bad(key, std::string("`") + key + "` is out of range",
-               std::to_string(low) + " .. " + std::to_string(high));
-  }
-  return static_cast<int>(value);
-}
-
 double ReadRatio(const Reader& reader, const char* key, double fallback) {
-  double value = reader.Double(key, fallback);
-  if (!(value >= 0 && value <= 1))
-    reader.Bad(key, std::string("`") + key + "` is out of range", "0 .. 1");
-  return value;
+  return reader.DoubleWithin(key, fallback, 0, 1);
 }
 
 // Names, or one file with a name a line.
@@ -74,8 +64,7 @@ void ReadRange(const Reader& reader, const char* key, double least, double most,
                std::array<double, 2>* range) {
   std::vector<double> values = reader.Doubles(key, {(*range)[0], (*range)[1]});
   if (values.size() != 2 || !(values[0] >= least && values[1] <= most && values[0] <= values[1])) {
-    reader.Bad(key, std::string("`") + key + "` is not a range",
-               "[low, high] within " + std::to_string(least) + " .. " + std::to_string(most));
+    reader.Bad(key, "is not a range", fmt::format("[low, high] within {:g} .. {:g}", least, most));
   }
   *range = {values[0], values[1]};
 }
@@ -84,7 +73,7 @@ void ReadFill(const Reader& reader, std::array<int, 3>* fill) {
   std::vector<int64_t> values = reader.Ints("fill", {(*fill)[0], (*fill)[1], (*fill)[2]});
   if (values.size() != 3 ||
       !std::all_of(values.begin(), values.end(), [](int64_t v) { return v >= 0 && v <= 255; })) {
-    reader.Bad("fill", "`fill` is not a colour", "three numbers of 0 .. 255, RGB");
+    reader.Bad("fill", "is not a colour", "three numbers from 0 to 255: red, green, blue");
   }
   for (size_t k = 0; k < 3; ++k) (*fill)[k] = static_cast<int>(values[k]);
 }
@@ -98,7 +87,7 @@ void ReadMinIouCrop(const Reader& r, MinIouCrop* o) {
   ReadRange(r, "aspect", 0.01, 100, &aspect);
   o->min_scale = scale[0], o->max_scale = scale[1];
   o->min_aspect = aspect[0], o->max_aspect = aspect[1];
-  o->trials = ReadInt(r, "trials", o->trials, 1, 1000);
+  o->trials = r.IntWithin("trials", o->trials, 1, 1000);
 }
 
 void ReadPhotometric(const Reader& r, Photometric* o) {
@@ -128,7 +117,7 @@ AugmentOptions ReadAugment(const Reader& part) {
     ReadRange(r, "share", 0.01, 1, &o.random_crop.share);
     o.random_crop.min_box_share = ReadRatio(r, "min_box_share", o.random_crop.min_box_share);
     o.random_crop.allow_empty = r.Bool("allow_empty", o.random_crop.allow_empty);
-    o.random_crop.trials = ReadInt(r, "trials", o.random_crop.trials, 1, 1000);
+    o.random_crop.trials = r.IntWithin("trials", o.random_crop.trials, 1, 1000);
   }
   if (part.Has("augment.mosaic")) {
     Reader r = part.Child("augment.mosaic");
@@ -171,9 +160,9 @@ LoaderOptions ReadLoaderOptions(const Reader& config, const std::string& name, u
   part.Choice("type", {"CocoDataset"}, "CocoDataset");  // boxes aren't in a folder of classes
   LoaderOptions o;
   o.seed = seed;
-  o.samples_per_gpu = ReadInt(data, "samples_per_gpu", 2, 1, 65536);
-  o.workers = std::max(1, ReadInt(data, "workers_per_gpu", 2, 0, 1024));
-  o.prefetch = ReadInt(data, "prefetch", 3, 1, 1024);
+  o.samples_per_gpu = data.IntWithin("samples_per_gpu", 2, 1, 65536);
+  o.workers = std::max(1, data.IntWithin("workers_per_gpu", 2, 0, 1024));
+  o.prefetch = data.IntWithin("prefetch", 3, 1, 1024);
   o.aspect_grouping = data.Bool("group_by_aspect", true);
   o.shuffle = train;
   o.img_prefix = part.String("img_prefix", "");
@@ -182,21 +171,20 @@ LoaderOptions ReadLoaderOptions(const Reader& config, const std::string& name, u
                      ? MultiscaleMode::kRange
                      : MultiscaleMode::kValue;
   if (o.multiscale == MultiscaleMode::kRange && o.scales.size() != 2) {
-    part.Bad("multiscale_mode", "`multiscale_mode: range` needs two scales",
-             "`img_scale` with the two ends of the range");
+    part.Bad("multiscale_mode", "needs two scales", "`img_scale` with the two ends of the range");
   }
-  o.range_steps = ReadInt(part, "range_steps", 4, 1, 64);
+  o.range_steps = part.IntWithin("range_steps", 4, 1, 64);
   o.keep_ratio = part.Bool("keep_ratio", true);
   o.rounding = part.Choice("size_rounding", {"floor", "nearest"}, "floor") == "floor"
                    ? SizeRounding::kFloor
                    : SizeRounding::kNearest;
-  o.size_divisor = ReadInt(part, "size_divisor", 32, 1, 4096);
+  o.size_divisor = part.IntWithin("size_divisor", 32, 1, 4096);
   o.flip_ratio = ReadRatio(part, "flip_ratio", train ? 0.5 : 0.0);
   o.vertical_flip_ratio = ReadRatio(part, "vertical_flip_ratio", 0.0);
   o.augment = ReadAugment(part);
   o.last_batch = ReadLastBatch(part);
   o.filter_empty_gt = part.Bool("filter_empty_gt", train);
-  o.min_image_side = ReadInt(part, "min_size", 0, 0, 65535);
+  o.min_image_side = part.IntWithin("min_size", 0, 0, 65535);
   o.min_box_side = part.Double("min_box_size", 0.0);
   o.image_policy = ReadImagePolicy(part);
   o.leave_out = !train;
@@ -211,7 +199,7 @@ CocoDataset OpenDataset(const Reader& config, const std::string& name, std::opti
   options.classes = ReadClasses(part);
   options.policy = policy ? *policy : ReadPolicy(part);
   if (for_audit) options = ForAudit(options);
-  options.limit = ReadInt(part, "limit", 0, 0, 1 << 30);
+  options.limit = part.IntWithin("limit", 0, 0, 1 << 30);
   return LoadCoco(part.String("ann_file"), options);
 }
 
@@ -246,7 +234,7 @@ void ReadModelForAudit(const Reader& config, AuditOptions* o) {
   for (const char* key : {"model.roi_head.bbox_head.num_classes", "model.bbox_head.num_classes",
                           "model.head.num_classes"}) {
     if (!config.Has(key)) continue;
-    o->num_classes = static_cast<int>(config.Int(key));
+    o->num_classes = config.IntWithin(key, 0, 1, 1000000);
     o->num_classes_where = config.Where(key);
   }
 }
@@ -274,7 +262,7 @@ std::unique_ptr<Loader> OpenLoader(const Reader& config, const std::string& part
 std::unique_ptr<Loader> OpenLoader(const Reader& config, const AuditPart& part, uint64_t seed) {
   LoaderOptions options = ReadLoaderOptions(config, part.name, seed);
   std::shared_ptr<const CocoDataset> dataset = part.dataset;
-  int times = ReadInt(Part(config, part.name), "times", 1, 1, 1 << 20);
+  int times = Part(config, part.name).IntWithin("times", 1, 1, 1 << 20);
   if (part.name == "train" && times > 1)
     dataset = std::make_shared<CocoDataset>(Repeated(*dataset, times));
   return std::make_unique<Loader>(std::move(dataset), std::move(options));
@@ -287,11 +275,11 @@ ClassLoaderOptions ReadClassLoaderOptions(const Reader& config, const std::strin
   ClassLoaderOptions o;
   o.train = name == "train";
   o.seed = seed;
-  o.samples_per_gpu = ReadInt(data, "samples_per_gpu", 32, 1, 65536);
-  o.workers = std::max(1, ReadInt(data, "workers_per_gpu", 2, 0, 1024));
-  o.prefetch = ReadInt(data, "prefetch", 3, 1, 1024);
-  o.size = ReadInt(part, "crop_size", 224, 1, 8192);
-  o.resize = ReadInt(part, "resize", std::max(256, o.size * 8 / 7), o.size, 8192);
+  o.samples_per_gpu = data.IntWithin("samples_per_gpu", 32, 1, 65536);
+  o.workers = std::max(1, data.IntWithin("workers_per_gpu", 2, 0, 1024));
+  o.prefetch = data.IntWithin("prefetch", 3, 1, 1024);
+  o.size = part.IntWithin("crop_size", 224, 1, 8192);
+  o.resize = part.IntWithin("resize", std::max(256, o.size * 8 / 7), o.size, 8192);
   ReadRange(part, "crop_scale", 1e-6, 1, &o.scale);
   ReadRange(part, "crop_ratio", 0.05, 20, &o.ratio);
   o.flip_ratio = ReadRatio(part, "flip_ratio", 0.5);

@@ -15,10 +15,8 @@ float ReadFloat(const Reader& r, const char* path, double fallback) {
   return static_cast<float>(r.Double(path, fallback));
 }
 
-int ReadPositive(const Reader& r, const char* path, int64_t fallback) {
-  int64_t value = r.Int(path, fallback);
-  if (value < 1 || value > 1000000) r.Bad(path, "must be positive", "an int from 1 to 1000000");
-  return static_cast<int>(value);
+int ReadPositive(const Reader& r, const char* path, int fallback) {
+  return r.IntWithin(path, fallback, 1, 1000000);
 }
 
 void RequireNumber(const Reader& r, const char* path, double only) {
@@ -62,10 +60,7 @@ ResNetOptions ReadBackbone(const Reader& r) {
   if (depth < 50 && (o.groups != 1 || o.width_per_group != 64))
     r.Bad("groups", "basic blocks have no groups", "1");
   o.squeeze_excite = type == "SEResNeXt";
-  o.frozen_stages =
-      static_cast<int>(r.Int("frozen_stages", -1)) + 1;  // mmdetection: -1 none, 0 stem
-  if (o.frozen_stages < 0 || o.frozen_stages > 5)
-    r.Bad("frozen_stages", "is out of range", "-1 to 4");
+  o.frozen_stages = r.IntWithin("frozen_stages", -1, -1, 4) + 1;  // mmdetection: -1 none, 0 stem
   o.norm = ReadNorm(r);
   o.norm_eps = ReadFloat(r, "norm_cfg.eps", 1e-5);
   o.norm_momentum = ReadFloat(r, "norm_cfg.momentum", 0.1);

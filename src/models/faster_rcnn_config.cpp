@@ -108,7 +108,8 @@ void ReadRpn(const Reader& model, FasterRcnnOptions& o) {
 
 void ReadRoiHead(const Reader& model, FasterRcnnOptions& o) {
   Reader head = model.Child("roi_head.bbox_head");
-  o.num_classes = ReadPositive(head, "num_classes", head.Int("num_classes"));
+  head.Int("num_classes");  // must be there
+  o.num_classes = ReadPositive(head, "num_classes", 0);
   o.fc_channels = ReadPositive(head, "fc_out_channels", 1024);
   o.head_init = head.Choice("init", {"torchvision", "mmdetection"}, "torchvision") == "mmdetection"
                     ? HeadInit::kMmdetection
@@ -123,7 +124,7 @@ void ReadRoiHead(const Reader& model, FasterRcnnOptions& o) {
   if (model.Has("roi_head.bbox_roi_extractor")) {
     Reader roi = model.Child("roi_head.bbox_roi_extractor");
     o.roi_align.output = ReadPositive(roi, "output_size", 7);
-    o.roi_align.sampling_ratio = static_cast<int>(roi.Int("sampling_ratio", 2));
+    o.roi_align.sampling_ratio = roi.IntWithin("sampling_ratio", 2, 0, 64);
     o.roi_align.aligned = roi.Bool("aligned", false);
     // mmdetection: boxes below finest_scale go to the first level; torchvision: 224 pixels to
     // level 4.

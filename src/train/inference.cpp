@@ -86,7 +86,7 @@ class Inference::Impl {
     std::string head = config.Has("model.bbox_head") ? "model.test_cfg" : "model.test_cfg.rcnn";
     bool ssd = head == "model.test_cfg";
     return {config.Double(head + ".nms.iou_threshold", ssd ? 0.45 : 0.5),
-            static_cast<int>(config.Int(head + ".max_per_img", ssd ? 200 : 100))};
+            config.IntWithin(head + ".max_per_img", ssd ? 200 : 100, 1, 1000000)};
   }
 
   Reader config;

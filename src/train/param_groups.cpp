@@ -5,7 +5,6 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,8 +51,7 @@ std::vector<std::string> Beginnings(const graph::ParamLayout& layout) {
 
 double ReadMultiplier(const config::Reader& reader, const char* key) {
   double value = reader.Double(key, 1);
-  if (!std::isfinite(value) || value < 0)
-    reader.Bad(key, fmt::format("is {}", value), "a number from 0");
+  if (value < 0) reader.Bad(key, "is negative", "a number from 0");
   return value;
 }
 

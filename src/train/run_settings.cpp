@@ -61,17 +61,11 @@ NonFinitePolicy ReadNonFinite(const Reader& config) {
   policy.lr_factor = config.Double("non_finite.lr_factor", 0.5);
   if (!(policy.lr_factor > 0 && policy.lr_factor < 1))
     config.Bad("non_finite.lr_factor", "is out of range", "a number between 0 and 1");
-  policy.max_events = static_cast<int>(config.Int("non_finite.max_events", 5));
+  policy.max_events = config.IntWithin("non_finite.max_events", 5, 0, 1000000);
   return policy;
 }
 
-int ReadEpochs(const Reader& config, const char* key, int64_t fallback, int64_t least) {
-  constexpr int64_t kMost = 1000000;
-  int64_t epochs = config.Int(key, fallback);
-  if (epochs < least || epochs > kMost)
-    config.Bad(key, "is out of range", fmt::format("an int from {} to {}", least, kMost));
-  return static_cast<int>(epochs);
-}
+constexpr int kMostEpochs = 1000000;
 
 }  // namespace
 
@@ -79,13 +73,13 @@ RunSettings ReadRunSettings(const Reader& config, const models::Model& model) {
   RunSettings settings;
   settings.max_epochs = -1;
   if (config.Has("runner.max_epochs"))
-    settings.max_epochs = ReadEpochs(config, "runner.max_epochs", 0, 0);
+    settings.max_epochs = config.IntWithin("runner.max_epochs", 0, 0, kMostEpochs);
   config.String("runner.type", "");
   CheckMetrics(model, config);
-  settings.eval_interval = ReadEpochs(config, "evaluation.interval", 1, 0);
-  settings.checkpoint_interval = ReadEpochs(config, "checkpoint_config.interval", 1, 0);
-  settings.keep.last = ReadEpochs(config, "checkpoint_config.max_keep_ckpts", 0, -1);
-  settings.keep.every = ReadEpochs(config, "checkpoint_config.keep_every", 0, 0);
+  settings.eval_interval = config.IntWithin("evaluation.interval", 1, 0, kMostEpochs);
+  settings.checkpoint_interval = config.IntWithin("checkpoint_config.interval", 1, 0, kMostEpochs);
+  settings.keep.last = config.IntWithin("checkpoint_config.max_keep_ckpts", 0, -1, kMostEpochs);
+  settings.keep.every = config.IntWithin("checkpoint_config.keep_every", 0, 0, kMostEpochs);
   settings.keep.best_metric = ReadBestMetric(config, model);
   settings.non_finite = ReadNonFinite(config);
   return settings;

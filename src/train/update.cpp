@@ -179,10 +179,7 @@ void ReadGradients(const config::Reader& config, OptimizerOptions* o) {
     config.Bad("optimizer_config.grad_clip.norm_type", "is not 2", "2: the Euclidean norm",
                "delete it");
   }
-  int64_t iters = config.Int("optimizer_config.cumulative_iters", 1);
-  if (iters < 1 || iters > 100000)
-    config.Bad("optimizer_config.cumulative_iters", "is out of range", "an int >= 1");
-  o->cumulative_iters = static_cast<int>(iters);
+  o->cumulative_iters = config.IntWithin("optimizer_config.cumulative_iters", 1, 1, 100000);
 }
 
 }  // namespace

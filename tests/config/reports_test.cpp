@@ -373,6 +373,14 @@ TEST_CASE("the reader: types, defaults, what nobody read") {
   CHECK_THROWS_WITH(reader.Int("a.y"), ContainsSubstring("t.yaml:1:14"));
   CHECK_THROWS_WITH(reader.Double("a.s"), ContainsSubstring("expected: a number"));
   CHECK_THROWS_WITH(reader.Int("a.z"), ContainsSubstring("missing"));
+  CHECK(reader.IntWithin("a.x", 5, 1, 1) == 1);
+  CHECK(reader.IntWithin("a.none", 5, 1, 9) == 5);
+  CHECK_THROWS_WITH(reader.IntWithin("a.x", 5, 2, 9),
+                    ContainsSubstring("`a.x` is out of range (it is 1)\n  expected: an int from 2 "
+                                      "to 9"));
+  CHECK(reader.DoubleWithin("a.x", 0.5, 0, 1) == 1.0);
+  CHECK_THROWS_WITH(reader.DoubleWithin("a.x", 0.5, 0, 0.75),
+                    ContainsSubstring("expected: a number from 0 to 0.75"));
   std::vector<std::string> unused;
   for (const UnusedKey& key : reader.UnusedKeys()) unused.push_back(key.path);
   CHECK(unused == std::vector<std::string>{"a.deep.v", "b", "items.0.m"});

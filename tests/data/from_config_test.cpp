@@ -102,16 +102,17 @@ TEST_CASE("a mistake in a data part is named with its place") {
   };
   refused("img_scale: [96]", "not a size");
   refused("img_scale: 96", "not a size");
-  refused("img_scale: [0, 5]", "1 .. 65535");
+  refused("img_scale: [0, 5]", "from 1 to 65535");
   refused("img_scale: [[96, 64], 3]", "not a size");
   refused("multiscale_mode: range", "two scales");
-  refused("flip_ratio: 1.5", "0 .. 1");
-  refused("size_divisor: 0", "1 .. 4096");
+  refused("flip_ratio: 1.5", "a number from 0 to 1");
+  refused("size_divisor: 0", "an int from 1 to 4096");
   refused("last_batch: half", "half");
   refused("policy: lax", "lax");
   refused("augment: {expand: {ratio: [3, 2]}}", "not a range");
   refused("augment: {mosaic: {fill: [1, 2]}}", "not a colour");
-  refused("augment: {mixup: {probability: 2}}", "0 .. 1");
+  refused("augment: {mixup: {probability: 2}}",
+          "`data.train.augment.mixup.probability` is out of range");
   config::Resolved none =
       config::LoadText("data: {train: {ann_file: none.json, img_scale: [9, 9]}}", "test.yaml");
   CHECK_THROWS_WITH(OpenLoader(config::Reader(none.root), "train", 0),

@@ -34,6 +34,9 @@ class Reader {
   double Double(std::string_view path, double fallback) const;
   int64_t Int(std::string_view path) const;
   int64_t Int(std::string_view path, int64_t fallback) const;
+  // From `least` to `most`; an error says that range.
+  int IntWithin(std::string_view path, int fallback, int least, int most) const;
+  double DoubleWithin(std::string_view path, double fallback, double least, double most) const;
   bool Bool(std::string_view path) const;
   bool Bool(std::string_view path, bool fallback) const;
   std::string String(std::string_view path) const;
@@ -71,7 +74,7 @@ class Reader {
   std::string Where(std::string_view path) const;
 
   // A UsageError about `path`'s value: throw config.Bad("num_classes", "must be positive", "an int
-  // > 0").
+  // > 0"): "`model.head.num_classes` must be positive (it is -1)".
   [[noreturn]] void Bad(std::string_view path, const std::string& what, const std::string& expected,
                         const std::string& next = {}) const;
 

@@ -53,6 +53,7 @@ class Metadata {
     }
     Boxes();
     Corners();
+    Normalised();
     Anchors();
   }
 
@@ -163,6 +164,13 @@ class Metadata {
         }
       }
     }
+    // A file without annotations may be one to predict on.
+    const bool listed = !d_.annotations.empty() ||
+                        std::any_of(d_.problems.begin(), d_.problems.end(), [](const Problem& p) {
+                          return p.code.starts_with("box.") || p.code.starts_with("annotation.");
+                        });
+    if (report_->boxes == 0 && listed)
+      Report("box.none", fmt::format("{} images, and no box to train on", d_.images.size()));
     report_->box_side = QuantilesOf(std::move(sides));
     report_->box_aspect = QuantilesOf(std::move(aspects));
   }
@@ -183,6 +191,21 @@ class Metadata {
              fmt::format(
                  "{} of {} boxes reach beyond their image, and every box fits as [x1, y1, x2, y2]",
                  beyond, known));
+    }
+  }
+
+  // Shares of the image, as YOLO's text files have them, instead of pixels.
+  void Normalised() {
+    constexpr double kOne = 1.001;
+    int64_t known = 0;
+    for (const CocoAnnotation& a : d_.annotations) {
+      if (a.x + a.w > kOne || a.y + a.h > kOne) return;
+      const CocoImage& image = d_.images[static_cast<size_t>(a.image)];
+      known += image.width > 2 && image.height > 2;
+    }
+    if (known > 0) {
+      Report("box.normalised",
+             fmt::format("all {} boxes lie within the first pixel of their image", known));
     }
   }
 

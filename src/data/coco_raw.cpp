@@ -21,8 +21,13 @@ class Parser {
 
   RawCoco Parse() {
     if (scan_.PeekKind() != Kind::kObject) {
-      scan_.Fail(scan_.offset(), "not a COCO annotation file",
-                 "an object with `images`, `annotations` and `categories`");
+      const bool list = scan_.PeekKind() == Kind::kArray;
+      scan_.Fail(scan_.offset(),
+                 list ? "not a COCO annotation file: it is a list" : "not a COCO annotation file",
+                 "an object with `images`, `annotations` and `categories`",
+                 list ? "detections are such lists, and CreateML's annotations, which a program "
+                        "must convert to COCO's \"instances\" format"
+                      : "");
     }
     bool images = false, annotations = false, categories = false;
     scan_.BeginObject();
@@ -37,6 +42,8 @@ class Parser {
         Once(&categories);
         Records("categories", &Parser::ReadCategory);
       } else {
+        constexpr size_t kShown = 6;
+        if (++others_ <= kShown) other_keys_ += (others_ > 1 ? ", `" : "`") + key_ + "`";
         scan_.Skip();
       }
     }
@@ -64,7 +71,19 @@ class Parser {
          .where = path_.string(),
          .expected =
              "a COCO annotation file: an object with `images`, `annotations` and `categories`",
-         .next = "check that `ann_file` names an \"instances\" file"});
+         .next = Advice()});
+  }
+
+  // Other programs' files are told by their keys.
+  std::string Advice() const {
+    const bool labelme = other_keys_.find("`shapes`") != std::string::npos;
+    const bool via = other_keys_.find("`_via_") != std::string::npos;
+    if (labelme || via) {
+      return fmt::format("this is a file of {}: convert it to COCO's \"instances\" format",
+                         labelme ? "LabelMe" : "the VGG Image Annotator");
+    }
+    return fmt::format("check that `ann_file` names an \"instances\" file{}",
+                       others_ == 0 ? "" : "; this one has " + other_keys_);
   }
 
   void Records(const char* section, void (Parser::*read)(int64_t)) {
@@ -247,6 +266,8 @@ class Parser {
   JsonScanner scan_;
   RawCoco coco_;
   std::string key_, text_;
+  std::string other_keys_;  // of the top level, the first few
+  size_t others_ = 0;
 };
 
 }  // namespace

@@ -117,11 +117,13 @@ bool JsonScanner::Refill() {
   return n > 0;
 }
 
-void JsonScanner::Fail(int64_t at, const std::string& what, const std::string& expected) const {
+void JsonScanner::Fail(int64_t at, const std::string& what, const std::string& expected,
+                       const std::string& next) const {
   auto [line, column] = LocateOffsets(path_, {at})[0];
   throw UsageError({.what = what,
                     .where = fmt::format("{}:{}:{}", path_.string(), line, column),
-                    .expected = expected});
+                    .expected = expected,
+                    .next = next});
 }
 
 void JsonScanner::SkipSpace() {

@@ -50,7 +50,8 @@ class JsonScanner {
   void End();   // nothing but white space may follow
 
   // Throws UsageError at an offset of this file.
-  [[noreturn]] void Fail(int64_t at, const std::string& what, const std::string& expected) const;
+  [[noreturn]] void Fail(int64_t at, const std::string& what, const std::string& expected,
+                         const std::string& next = {}) const;
 
  private:
   bool Refill();

@@ -43,7 +43,8 @@ std::string Line(const Finding& f, const std::string& part) {
 void Judge(const Finding& f, const std::string& part, Policy policy, bool skip, const Warn& warn) {
   bool refused_elsewhere = f.code == "classes.head" || f.code == "classes.differ";
   if (f.severity == Severity::kNote || refused_elsewhere) return;
-  if (f.severity == Severity::kError && !skip)
+  // Whoever wants to train on backgrounds alone may.
+  if (f.severity == Severity::kError && !skip && f.code != "box.none")
     Refuse(f, part, "leave such images out with `on_error: skip`");
   if (policy == Policy::kStrict)
     Refuse(f, part, fmt::format("let the run go on with `policy: drop` ({})", f.code));

@@ -187,6 +187,40 @@ TEST_CASE("boxes written as corners are recognised") {
   CHECK(corners({{10, 10, 60, 60}, {300, 200, 50, 40}, {400, 300, 100, 90}}) == 0);
 }
 
+TEST_CASE("boxes written as shares of the image are recognised, and parts without any box") {
+  TempDir dir("shares");
+  auto codes = [&](const json& annotations) {
+    AuditOptions options;
+    options.files = false;
+    options.parts = {Part("train",
+                          dir.Write("a.json", json{{"images", {Image(1, "a.jpg", 640, 480)}},
+                                                   {"annotations", annotations},
+                                                   {"categories", {{{"id", 1}, {"name", "one"}}}}}
+                                                  .dump()),
+                          dir.path)};
+    AuditReport report = Audit(options);
+    return std::pair(Codes(report.parts[0].findings), report.Count(Severity::kError));
+  };
+  auto [shares, no_errors] = codes({Box(1, 1, {0.1, 0.2, 0.3, 0.4}), Box(2, 1, {0.5, 0, 0.5, 1})});
+  CHECK(shares["box.normalised"] == 1);
+  CHECK(no_errors == 0);
+  auto [pixels, none] = codes({Box(1, 1, {0.1, 0.2, 0.3, 0.4}), Box(2, 1, {0.5, 0, 30, 1})});
+  CHECK(pixels["box.normalised"] == 0);
+  CHECK(pixels["box.none"] == 0);
+  json malformed = Box(1, 1, {10, 10, 0, 0});
+  malformed["bbox"] = "10 10 20 20";
+  for (const json& unusable : {Box(1, 1, {10, 10, 0, 0}), malformed}) {
+    auto [found, errors] = codes(json::array({unusable}));
+    CHECK(found["box.none"] == 1);
+    CHECK(found["box.normalised"] == 0);
+    CHECK(errors == 1);
+  }
+  // Images to predict on.
+  auto [found, errors] = codes(json::array());
+  CHECK(found["box.none"] == 0);
+  CHECK(errors == 0);
+}
+
 TEST_CASE("images in two parts, and parts whose classes differ, are found") {
   TempDir dir("leak");
   DrawShapes(dir.path, {.images = 4, .val = 3, .width = 64, .height = 64});

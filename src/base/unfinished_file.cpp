@@ -28,14 +28,34 @@ bool StillAt(int fd, const fs::path& path) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
+// What to do about a file that can't be made.
+const char* Advice(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return "make its folder, or choose another place";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "choose a place that this user may write";
+    case ENOSPC:
+      return "free space on the disk";
+    case EDQUOT:
+      return "free some of this user's quota";
+    default:
+      return "";
+  }
+}
+
 // A new file, locked; -1 where the name is taken or was taken away at once. A file system without
 // locks has no way to tell, and nobody there takes files away.
-int CreateLocked(const fs::path& path) {
+int CreateLocked(const fs::path& path, const fs::path& target) {
   int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) {
     if (errno == EEXIST) return -1;
-    throw JobError(
-        {.what = std::string("can't be created: ") + std::strerror(errno), .where = path.string()});
+    throw JobError({.what = std::string("can't be created: ") + std::strerror(errno),
+                    .where = target.string(),
+                    .next = Advice(errno)});
   }
   bool ours = ::flock(fd, LOCK_EX | LOCK_NB) == 0 ? StillAt(fd, path) : errno != EWOULDBLOCK;
   if (ours) return fd;
@@ -72,8 +92,8 @@ UnfinishedFile::UnfinishedFile(fs::path target) : target_(std::move(target)) {
   for (int n = 0; n < kMost && fd_ < 0; ++n) {
     path_ = target_;
     path_ += kMark + std::to_string(n);
-    fd_ = CreateLocked(path_);
-    if (fd_ < 0 && RemoveIfAbandoned(path_, false) >= 0) fd_ = CreateLocked(path_);
+    fd_ = CreateLocked(path_, target_);
+    if (fd_ < 0 && RemoveIfAbandoned(path_, false) >= 0) fd_ = CreateLocked(path_, target_);
   }
   if (fd_ >= 0) return;
   throw JobError({.what = "can't be created: there are a thousand unfinished files beside it",

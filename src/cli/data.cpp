@@ -15,6 +15,7 @@
 #include "exp/data/coco.h"
 #include "exp/data/crops.h"
 #include "exp/data/from_config.h"
+#include "exp/data/image_list.h"
 #include "exp/data/preview.h"
 #include "exp/data/shapes.h"
 #include "src/cli/command.h"
@@ -96,6 +97,11 @@ void AddCrops(Command parent) {
     }
     fmt::print("cut {} boxes of {} images into {}; left out {}\n", all, dataset.images.size(),
                flags->out, report.left_out);
+    if (all > 0) return;
+    throw UsageError({.what = "no box could be cut",
+                      .where = flags->annotations,
+                      .expected = "boxes with an area of pixels",
+                      .next = "`exp data check` tells what is wrong with them"});
   });
 }
 
@@ -105,9 +111,50 @@ struct CheckFlags {
   bool json = false, no_files = false, no_contents = false, decode = false, all = false;
 };
 
+// Annotations as other programs write them, which aren't read.
+void RefuseOtherFormats(const std::string& target) {
+  struct Format {
+    const char *ending, *next;
+  };
+  static constexpr Format kFormats[] = {
+      {".xml", "Pascal VOC's XML is one file an image: convert the set to COCO's format"},
+      {".txt", "YOLO's text files are one an image: convert the set to COCO's format"},
+      {".csv", "convert it to COCO's format"},
+      {".gz", "unpack it first"},
+      {".zip", "unpack it first"},
+      {".tar", "unpack it first"}};
+  for (const Format& format : kFormats) {
+    if (!target.ends_with(format.ending)) continue;
+    throw UsageError(
+        {.what = "is neither a config nor a COCO annotation file",
+         .where = target,
+         .expected = "a config, a .json file, or a folder with a folder for each class",
+         .next = format.next});
+  }
+}
+
+// A folder with a folder of images for each class.
+data::AuditOptions CheckFolder(const CheckFlags& flags, data::Policy policy) {
+  data::AuditOptions options;
+  data::AuditPart& part = options.parts.emplace_back();
+  auto list = std::make_shared<data::ImageList>(data::ListImageFolder(flags.target));
+  std::filesystem::path folder = std::filesystem::path(flags.target).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // "train/"
+  part.name = folder.filename().string();
+  part.dataset = std::make_shared<data::CocoDataset>(data::DatasetOf(*list));
+  part.list = std::move(list);
+  part.img_prefix = flags.target;
+  part.policy = policy;
+  return options;
+}
+
 data::AuditOptions CheckOptions(const CheckFlags& flags) {
   std::optional<data::Policy> policy;
   if (!flags.policy.empty()) policy = data::ParsePolicy(flags.policy, "--policy");
+  RefuseOtherFormats(flags.target);
+  std::error_code error;
+  if (std::filesystem::is_directory(flags.target, error) && flags.set.empty())
+    return CheckFolder(flags, policy.value_or(data::Policy::kDrop));
   if (!flags.target.ends_with(".json") || !flags.set.empty()) {
     config::Resolved resolved = config::Load(flags.target, flags.set);
     return data::ReadAuditOptions(config::Reader(resolved.root), policy);
@@ -154,7 +201,8 @@ void AddCheck(Command parent, Context* context) {
   Command app = parent.AddCommand(
       "check", "audit a data set: annotations, image files, leaks between train and val");
   app.AddOption("TARGET", flags->target,
-                "a config (its data.train and data.val), or a COCO annotation file (.json)")
+                "a config (its data.train and data.val), a COCO annotation file (.json), or a "
+                "folder of class folders")
       .Required();
   app.AddOption("--images", flags->images,
                 "folder of the images of an annotation file; default: its own folder");

@@ -138,5 +138,8 @@ TEST_CASE("many writers and one who cleans up: each content is whole, nothing is
 }
 
 TEST_CASE("a folder that can't be written is said") {
-  CHECK_THROWS_AS(xp::WriteFileAtomic("/nowhere/at/all", ""), xp::Error);
+  CHECK_THROWS_WITH(
+      xp::WriteFileAtomic("/nowhere/at/all", ""),
+      "/nowhere/at/all: can't be created: No such file or directory\n  next: make its "
+      "folder, or choose another place");
 }

@@ -35,4 +35,22 @@ expect 2 'train_000004.jpg' "$exp" data preview config.yaml --out preview.html -
 echo '{"images": [,' >bad.json
 expect 2 'bad.json:1:13: malformed JSON' "$exp" data check bad.json
 expect 2 'none.json' "$exp" data check none.json
+
+# A folder of class folders, files of other programs, and sets of which nothing is left.
+expect 0 'cut ' "$exp" data crops two/instances_train.json --images two/images --out cells/train
+for folder in cells/train cells/train/; do
+  expect 0 "train ($folder)" "$exp" data check $folder
+  has "$(cat out)" "images in 3 classes"
+done
+expect 2 'there is no class folder' "$exp" data check two/images
+expect 2 "Pascal VOC's XML" "$exp" data check a.xml
+expect 2 'unpack it first' "$exp" data check a.json.gz
+echo '{"version": "5", "shapes": [], "imagePath": "a.jpg"}' >labelme.json
+expect 2 'this is a file of LabelMe' "$exp" data check labelme.json
+echo '[{"image_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}]' >results.json
+expect 2 'results.json:1:1: not a COCO annotation file: it is a list' "$exp" data check results.json
+sed 's/"bbox":/"box":/g' two/instances_train.json >boxless.json
+expect 2 '[box.none]' "$exp" data check boxless.json --images two/images
+expect 2 'no box could be cut' "$exp" data crops boxless.json --images two/images --out none
+expect 1 'next: make its folder' "$exp" data check cells/train --html nowhere/page.html
 echo ok

@@ -157,7 +157,12 @@ LastBatch ReadLastBatch(const Reader& part) {
 LoaderOptions ReadLoaderOptions(const Reader& config, const std::string& name, uint64_t seed) {
   Reader data = config.Child("data"), part = Part(config, name);
   bool train = name == "train";
-  part.Choice("type", {"CocoDataset"}, "CocoDataset");  // boxes aren't in a folder of classes
+  if (part.String("type", "") == "ImageFolder") {
+    part.Bad("type", "is of a classifier, and this model is a detector",
+             "CocoDataset, with boxes in `ann_file`",
+             "give a COCO file with boxes, or use the model ImageClassifier");
+  }
+  part.Choice("type", {"CocoDataset"}, "CocoDataset");
   LoaderOptions o;
   o.seed = seed;
   o.samples_per_gpu = data.IntWithin("samples_per_gpu", 2, 1, 65536);
@@ -271,6 +276,11 @@ std::unique_ptr<Loader> OpenLoader(const Reader& config, const AuditPart& part, 
 ClassLoaderOptions ReadClassLoaderOptions(const Reader& config, const std::string& name,
                                           uint64_t seed) {
   Reader data = config.Child("data"), part = Part(config, name);
+  if (part.String("type") == "CocoDataset") {
+    part.Bad("type", "is of a detector, and this model is a classifier",
+             "ImageFolder: a folder of class folders, or of a list or COCO file in `ann_file`",
+             "write `type: ImageFolder`; `ann_file` stays");
+  }
   part.Choice("type", {"ImageFolder"});
   ClassLoaderOptions o;
   o.train = name == "train";

@@ -94,7 +94,9 @@ ImageList ListImageFolder(const fs::path& root, const std::vector<std::string>& 
   if (list.classes.empty()) {
     throw UsageError({.what = "there is no class folder",
                       .where = root.string(),
-                      .expected = "a folder with a folder of images for each class"});
+                      .expected = "a folder with a folder of images for each class",
+                      .next = "labels of a flat folder's images stand in a list (`ann_file`, with "
+                              "`<file> <label>` lines) or in a COCO file"});
   }
   for (size_t label = 0; label < list.classes.size(); ++label) {
     std::vector<std::string> files = lister.Images(list.classes[label]);

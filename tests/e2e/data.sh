@@ -43,6 +43,15 @@ for folder in cells/train cells/train/; do
   has "$(cat out)" "images in 3 classes"
 done
 expect 2 'there is no class folder' "$exp" data check two/images
+cat >cells.yaml <<'END'
+model: {type: ImageClassifier, backbone: {type: ResNet, depth: 18}, head: {num_classes: 3}}
+data: {train: {type: CocoDataset, ann_file: two/instances_train.json, img_prefix: two/images}}
+optimizer: {type: SGD, lr: 0.1}
+runner: {max_epochs: 1}
+END
+expect 2 'next: write `type: ImageFolder`; `ann_file` stays' "$exp" check cells.yaml
+tiny_detector tiny.yaml
+expect 2 'is of a classifier, and this model is a detector' "$exp" check tiny.yaml --set +data.train.type=ImageFolder
 expect 2 "Pascal VOC's XML" "$exp" data check a.xml
 expect 2 'unpack it first' "$exp" data check a.json.gz
 echo '{"version": "5", "shapes": [], "imagePath": "a.jpg"}' >labelme.json

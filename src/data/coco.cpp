@@ -166,6 +166,7 @@ class Builder {
       if (!TakeId(raw.id, what, "image.bad_id", raw.offset, -1, -1, &image.id)) continue;
       CheckTwice(raw.twice, "image.duplicate_key", "image", image.id, raw.offset, image.id);
       if (raw.file_name.empty()) {
+        nameless_.insert(image.id);
         Report("image.no_file_name",
                fmt::format("image {} has no file_name that is a string", image.id), raw.offset,
                true, image.id);
@@ -222,7 +223,10 @@ class Builder {
     auto image = out_->image_index.find(image_id);
     if (image == out_->image_index.end()) {
       Report("annotation.unknown_image",
-             fmt::format("annotation {}: no image has the id {}", annotation->id, image_id),
+             nameless_.contains(image_id)
+                 ? fmt::format("annotation {}: its image, {}, was left out: it has no file_name",
+                               annotation->id, image_id)
+                 : fmt::format("annotation {}: no image has the id {}", annotation->id, image_id),
              raw.offset, true, image_id, annotation->id);
       return false;
     }
@@ -353,6 +357,7 @@ class Builder {
   const CocoOptions& options_;
   CocoDataset* out_;
   std::unordered_map<int64_t, int32_t> known_categories_;  // id to label, -1: not asked for
+  std::unordered_set<int64_t> nameless_;                   // images that were left out
   std::vector<int64_t> offsets_;                           // of each problem
   int64_t first_offset_ = -1;                              // of the first record left out
   std::string first_message_;

@@ -173,7 +173,8 @@ TEST_CASE("a duplicate image id keeps the first image") {
   CocoDataset d = LoadCoco(dir.Write(
       "a.json", R"({"images": [{"id": 1, "file_name": "a.jpg"}, {"id": 1, "file_name": "b.jpg"},
       {"id": 2}, {"file_name": "c.jpg"}, {"id": 5.0, "file_name": "d.jpg", "width": 3, "height": "x"}],
-      "annotations": [], "categories": [{"id": 1, "name": "thing"}, {"id": 1, "name": "other"}, {"id": 3}]})"));
+      "annotations": [{"id": 1, "image_id": 2, "category_id": 1, "bbox": [1, 1, 2, 2]}],
+      "categories": [{"id": 1, "name": "thing"}, {"id": 1, "name": "other"}, {"id": 3}]})"));
   CHECK(d.images.size() == 2);
   CHECK(d.images[0].file_name == "a.jpg");
   CHECK(d.images[1].id == 5);
@@ -182,7 +183,9 @@ TEST_CASE("a duplicate image id keeps the first image") {
   for (const Problem& p : d.problems) codes.push_back(p.code);
   CHECK(codes == std::vector<std::string>{"category.duplicate_id", "category.no_name",
                                           "image.no_size", "image.duplicate_id",
-                                          "image.no_file_name", "image.bad_id", "image.no_size"});
+                                          "image.no_file_name", "image.bad_id", "image.no_size",
+                                          "annotation.unknown_image"});
+  CHECK_THAT(d.problems.back().message, ContainsSubstring("its image, 2, was left out"));
 }
 
 TEST_CASE("BCCD loads, with its two boxes without area left out") {

@@ -69,12 +69,12 @@ void CheckVersion(const Database& db, int newest) {
   }
 }
 
-void Migrate(Database& db, const std::vector<Migration>& migrations) {
+void Migrate(Database& db, const std::vector<Migration>& migrations, KeepCopy keep) {
   int newest = static_cast<int>(migrations.size());
   CheckVersion(db, newest);
   int version = SchemaVersion(db);
   if (version == newest) return;
-  if (version > 0) {
+  if (version > 0 && keep == KeepCopy::kYes) {
     std::filesystem::path copy = db.file();
     copy += fmt::format(".before-v{}", newest);
     RemoveUnfinishedCopies(db.file());

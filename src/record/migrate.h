@@ -22,8 +22,11 @@ int SchemaVersion(const Database& db);
 // Throws where the file isn't a store or is newer than this program.
 void CheckVersion(const Database& db, int newest);
 
+enum class KeepCopy { kYes, kNo };
 // Applies what is missing, each migration in its own transaction. A store that holds something is
-// first copied to `<file>.before-v<newest>`. The caller holds the store's lock.
-void Migrate(Database& db, const std::vector<Migration>& migrations);
+// first copied to `<file>.before-v<newest>`, unless the file is a copy itself. The caller holds the
+// store's lock.
+void Migrate(Database& db, const std::vector<Migration>& migrations,
+             KeepCopy keep = KeepCopy::kYes);
 
 }  // namespace xp::record

@@ -78,23 +78,28 @@ std::string ImmutableUri(const fs::path& file) {
   return out + "?immutable=1";
 }
 
-// A writer that was killed left its last batches in the log, which can't be read where it can't be
-// taken into the file: a copy of both can.
+// A copy to look at, of this program's version: of a store whose killed writer left its last
+// batches in the log, which can't be read where it can't be taken into the file, or of an older one
+// that can't be migrated where it is. nullptr: it can't be copied.
 std::unique_ptr<Database> OpenCopy(const fs::path& file) {
   TemporaryFolder place("store");  // gone at the end: open files stay readable
   if (place.path().empty()) return nullptr;
   fs::path copy = fs::path(place.path()) / "exp.db";
-  std::error_code error, other;
-  fs::copy_file(file, copy, error);
-  fs::copy_file(file.string() + "-wal", copy.string() + "-wal", other);
-  std::unique_ptr<Database> db;
-  if (!error && !other) {
-    fs::permissions(copy, fs::perms::owner_read | fs::perms::owner_write, error);
-    fs::permissions(copy.string() + "-wal", fs::perms::owner_read | fs::perms::owner_write, error);
-    db = std::make_unique<Database>(copy, Database::Mode::kReadWrite);
-    Statement(*db, "SELECT count(*) FROM sqlite_master").Step();
+  for (const char* part : {"", "-wal"}) {
+    const fs::path from = file.string() + part, to = copy.string() + part;
+    std::error_code error;
+    if (*part != '\0' && !fs::exists(from, error)) continue;
+    if (!fs::copy_file(from, to, error)) return nullptr;
+    fs::permissions(to, fs::perms::owner_read | fs::perms::owner_write, error);
   }
-  return db;
+  try {
+    auto db = std::make_unique<Database>(copy, Database::Mode::kReadWrite);
+    Migrate(*db, EmbeddedMigrations(), KeepCopy::kNo);
+    Statement(*db, "SELECT count(*) FROM sqlite_master").Step();
+    return db;
+  } catch (const SqliteError&) {  // no room for it
+    return nullptr;
+  }
 }
 
 std::unique_ptr<Database> OpenForReading(const fs::path& folder) {
@@ -116,12 +121,14 @@ std::unique_ptr<Database> OpenForReading(const fs::path& folder) {
   int newest = static_cast<int>(EmbeddedMigrations().size());
   CheckVersion(*db, newest);
   if (SchemaVersion(*db) < newest) {
+    if (std::unique_ptr<Database> migrated = OpenCopy(file)) return migrated;
     throw UsageError(
         {.what = fmt::format("the store has version {}, this program needs {}, and it "
-                             "can't be migrated because it can't be written",
+                             "can be migrated neither there, which can't be written, nor in a copy",
                              SchemaVersion(*db), newest),
          .where = file.string(),
-         .next = "copy the folder to a place that you can write, name it with --store"});
+         .next = "copy the folder to a place that you can write, name it with --store; or let "
+                 "TMPDIR name a folder with room for it"});
   }
   return db;
 }

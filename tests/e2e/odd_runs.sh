@@ -114,6 +114,26 @@ has "$("$exp" show hung)" "interrupted"
 has "$("$exp" show hung)" "SIGHUP"
 has "$("$exp" show kept)" "state        finished"
 
+# A store of an older program that can't be written is read all the same, and stays as it is.
+mkdir old
+python3 - "$source_dir/schema/001_initial.sql" <<'END'
+import sqlite3, sys
+store = sqlite3.connect("old/exp.db")
+store.executescript(open(sys.argv[1]).read())
+store.executescript("PRAGMA application_id=0x65787073; PRAGMA user_version=1; PRAGMA journal_mode=DELETE")
+END
+before=$(cksum <old/exp.db)
+chmod a-w old old/exp.db && chmod a+rx "$dir"
+as_user=()
+[ "$(id -u)" != 0 ] || as_user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+if "${as_user[@]}" test -x "$exp" 2>/dev/null; then
+  expect 0 "no runs" "${as_user[@]}" "$exp" ls --store old
+  refused 2 "the store can't be written" "${as_user[@]}" "$exp" gc --store old
+  [ "$before" = "$(cksum <old/exp.db)" ] || fail "the old store was written"
+else
+  echo "not tried: what another user may not write (the program can't be run as one)"
+fi
+
 # Curves, exports and imports that aren't any.
 refused 2 "recorded nothing called \`los\`" "$exp" log kept --name los
 has "$(cat out)" "did you mean \`loss\`"

@@ -88,12 +88,12 @@ int InChild(Body body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
+#if !defined(__SANITIZE_ADDRESS__)  // which reserves terabytes
 int Limit(__rlimit_resource what, uint64_t bytes) {
   rlimit limit{bytes, bytes};
   return ::setrlimit(what, &limit);
 }
 
-#if !defined(__SANITIZE_ADDRESS__)  // which reserves terabytes
 TEST_CASE("limits of address space and file sizes count") {
   CHECK(InChild([] {
           Limit(RLIMIT_AS, uint64_t{4} << 40);

@@ -148,13 +148,13 @@ def detector(kind, root, epochs):
         model = torchvision.models.detection.fasterrcnn_resnet50_fpn(
             weights=None, weights_backbone=None, num_classes=4, trainable_backbone_layers=5, min_size=480,
             max_size=640)
-        augment, batch, lr, decay, wd = [], 16, 0.02, (2 / 3, 33 / 36), 1e-4
+        augment, batch, lr, decay, wd = [], 16, 0.02, (24, 33), 1e-4
     else:
         model = torchvision.models.detection.ssd300_vgg16(
             weights=None, weights_backbone=None, num_classes=4, trainable_backbone_layers=5)
         augment = [v2.RandomPhotometricDistort(), v2.RandomZoomOut(fill={tv_tensors.Image: (123, 117, 104), "others": 0}),
                    v2.RandomIoUCrop()]
-        batch, lr, decay, wd = 32, 0.001, (0.75, 11 / 12), 5e-4
+        batch, lr, decay, wd = 32, 0.001, (27, 33), 5e-4
     model.to(DEVICE)
     finish = [v2.RandomHorizontalFlip(0.5), v2.SanitizeBoundingBoxes()]
     train = training_batches(Boxes(root, "train", v2.Compose(augment + finish)), batch, epochs, 5, collate)
@@ -168,7 +168,7 @@ def detector(kind, root, epochs):
         return sum(model(on_device(images),
                          [{k: v.to(DEVICE) for k, v in t.items()} for t in targets]).values())
 
-    seconds = optimize(model, train, lr, [round(epochs * d) for d in decay], wd, loss_of,
+    seconds = optimize(model, train, lr, [epochs * part // 36 for part in decay], wd, loss_of,
                        None if kind == "frcnn" else 10)
     model.eval()
     found, truth = [], []
@@ -189,7 +189,7 @@ def cells(root, epochs):
         [v2.RandomResizedCrop(96, scale=(0.5, 1)), v2.RandomHorizontalFlip()] + norm))
     val = torchvision.datasets.ImageFolder(f"{root}/val", v2.Compose([v2.Resize(110), v2.CenterCrop(96)] + norm))
     entropy = torch.nn.CrossEntropyLoss()
-    seconds = optimize(model, training_batches(train, 64, epochs, 5), 0.025, [round(epochs * d) for d in (0.6, 0.9)],
+    seconds = optimize(model, training_batches(train, 64, epochs, 5), 0.025, [epochs * 6 // 10, epochs * 9 // 10],
                        1e-4, lambda b: entropy(model(b[0].to(DEVICE)), b[1].to(DEVICE)))
     model.eval()
     right = 0

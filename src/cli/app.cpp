@@ -1,7 +1,9 @@
 #include "src/cli/app.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -64,6 +66,24 @@ std::string UsageText(const CLI::App* root, const CLI::Error& e) {
                      meant.empty() ? "" : " ", command);
 }
 
+// A descriptor of the three that is closed would be given to the next file that is opened, a
+// checkpoint or the store, and what is printed be written into it. Held by one that can be neither
+// read nor written, it stays as good as closed.
+void HoldClosedStreams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    const int held = ::open("/", O_PATH);  // the lowest that is free: this one
+    if (held > STDERR_FILENO) ::close(held);
+  }
+}
+
+// Else a full disk, a limit of file sizes or a closed descriptor would swallow a result.
+void FlushOutput(const Context& context) {
+  if (std::fflush(stdout) == 0 || errno == EPIPE) return;  // `| head` has what was wanted
+  if (errno == EBADF && context.recorded) return;
+  throw std::system_error(errno, std::generic_category(), "the output can't be written");
+}
+
 int Parse(int argc, char** argv, void (*add)(Command app, Context& context)) {
   CLI::App app{"Trains vision models and can always say what produced a result.", "exp"};
   app.require_subcommand(1);
@@ -74,16 +94,13 @@ int Parse(int argc, char** argv, void (*add)(Command app, Context& context)) {
   add(Command(&app), context);
   try {
     app.parse(ForParser(argc, argv));
-  } catch (const CLI::CallForHelp& e) {
-    return app.exit(e);
-  } catch (const CLI::CallForAllHelp& e) {
-    return app.exit(e);
-  } catch (const CLI::CallForVersion& e) {
-    return app.exit(e);
+  } catch (const CLI::Success& e) {  // help, the version
+    app.exit(e);
   } catch (const CLI::ParseError& e) {
     TellText(UsageText(&app, e));
     return static_cast<int>(ErrorKind::kUsage);
   }
+  FlushOutput(context);
   return context.exit_code;
 }
 
@@ -93,6 +110,9 @@ constexpr const char* kLimitsAdvice =
 // What the system refused: a thread, a file, an output that takes no more.
 const char* Advice(const std::error_code& code) {
   if (code == std::errc::no_space_on_device) return "free space on the disk";
+  if (code == std::errc::bad_file_descriptor) {
+    return "its standard output is closed: name a file, or /dev/null";
+  }
   if (code == std::errc::file_too_large) return "raise the limit of file sizes (`ulimit -f`)";
   if (code == std::errc::permission_denied || code == std::errc::read_only_file_system ||
       code == std::errc::operation_not_permitted) {
@@ -106,14 +126,9 @@ const char* Advice(const std::error_code& code) {
 int RunApp(int argc, char** argv, void (*add)(Command app, Context& context)) {
   // A write beyond `ulimit -f` is an error that can be told, not the end of the program.
   ::signal(SIGXFSZ, SIG_IGN);
+  HoldClosedStreams();
   try {
-    int code = Parse(argc, argv, add);
-    // Else a full disk or a limit of file sizes would swallow a result that is redirected.
-    // Who reads no further (`| head`) has what was wanted.
-    if (std::fflush(stdout) != 0 && errno != EBADF && errno != EPIPE) {
-      throw std::system_error(errno, std::generic_category(), "the output can't be written");
-    }
-    return code;
+    return Parse(argc, argv, add);
   } catch (const Error& e) {
     Tell("error: {}\n", Printable(e.what(), true));
     return e.exit_code();

@@ -14,6 +14,7 @@ namespace xp::cli {
 // Shared by all commands of one invocation.
 struct Context {
   int exit_code = 0;              // what main returns when no error was thrown
+  bool recorded = false;          // what is printed is in the store too: it may stay unread
   std::vector<std::string> argv;  // as given, for the record
 };
 

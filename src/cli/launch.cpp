@@ -369,6 +369,7 @@ void PrintResult(const LaunchResult& result, const std::string& resume, Context&
                " " + result.run_id);
   }
   context.exit_code = result.exit_code;
+  context.recorded = true;
 }
 
 snapshot::Redactor SecretsOf(const Launch& launch) {

@@ -11,7 +11,7 @@ namespace {
 std::atomic<bool> stop{false};
 std::atomic<int> number{0};
 std::atomic<const char*> text{""};
-struct sigaction old_int, old_term, old_hup, old_pipe;
+struct sigaction old_int, old_term, old_hup;
 
 void Say(const char* words) {
   ssize_t unused = ::write(STDERR_FILENO, words, std::strlen(words));
@@ -47,14 +47,14 @@ StopSignals::StopSignals(const char* kept) {
   Catch(SIGTERM, Caught, &old_term);
   Catch(SIGHUP, Caught, &old_hup);
   if (old_hup.sa_handler == SIG_IGN) ::sigaction(SIGHUP, &old_hup, nullptr);  // nohup
-  Catch(SIGPIPE, PassOver, &old_pipe);
+  struct sigaction unused;
+  Catch(SIGPIPE, PassOver, &unused);  // for good: the last words come after this
 }
 
 StopSignals::~StopSignals() {
   ::sigaction(SIGINT, &old_int, nullptr);
   ::sigaction(SIGTERM, &old_term, nullptr);
   ::sigaction(SIGHUP, &old_hup, nullptr);
-  ::sigaction(SIGPIPE, &old_pipe, nullptr);
 }
 
 const std::atomic<bool>& StopSignals::flag() { return stop; }

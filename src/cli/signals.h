@@ -1,6 +1,6 @@
 // Ctrl-C, SIGTERM and the end of the terminal (SIGHUP, unless nohup lets it pass): the first asks
-// to stop, the second ends the program at once. SIGPIPE ends nothing: what is done matters more
-// than who watches it.
+// to stop, the second ends the program at once. SIGPIPE ends nothing from then on: what is done
+// matters more than who watches it.
 #pragma once
 
 #include <atomic>

@@ -17,7 +17,7 @@ has "$(cat out)" "before its first checkpoint"
 hasnt "$(cat out)" "likeliest"  # of the reason one line
 has "$(cat out)" "next: \`exp resume "
 "${run[@]}" --name killed --work-dir runs/killed --set data.train.times=1000 >killed.log 2>&1 &
-for _ in $(seq 600); do [ -d runs/killed ] && break || sleep 0.1; done
+for _ in $(seq 600); do grep -q "^training on" killed.log && break || sleep 0.1; done
 refused 2 "is still running and has written no checkpoint yet" evaluate killed
 kill -9 $! && wait $! 2>/dev/null || true
 refused 2 "was killed (process $! ended without a word) before its first checkpoint" evaluate killed

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <new>
 #include <string>
 #include <system_error>
@@ -67,21 +69,44 @@ std::string UsageText(const CLI::App* root, const CLI::Error& e) {
 }
 
 // A descriptor of the three that is closed would be given to the next file that is opened, a
-// checkpoint or the store, and what is printed be written into it. Held by one that can be neither
-// read nor written, it stays as good as closed.
+// checkpoint or the store, and what is printed be written into it. Held by one that can't be used
+// in that direction, it stays as good as closed.
 void HoldClosedStreams() {
+  constexpr int kUnusable[] = {O_WRONLY, O_RDONLY, O_RDONLY};
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    const int held = ::open("/", O_PATH);  // the lowest that is free: this one
+    int held = ::open("/dev/null", kUnusable[fd]);  // the lowest that is free: this one
+    if (held < 0) held = ::open("/", O_PATH);
     if (held > STDERR_FILENO) ::close(held);
   }
 }
 
+// Was standard output closed when the program started?
+bool OutputClosed() {
+  const int flags = ::fcntl(STDOUT_FILENO, F_GETFL);
+  return flags < 0 || (flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_RDONLY;
+}
+
+// Does nobody read standard output any more (`| head`)? Then what was wanted was read.
+bool ReaderGone() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
+}
+
 // Else a full disk, a limit of file sizes or a closed descriptor would swallow a result.
 void FlushOutput(const Context& context) {
-  if (std::fflush(stdout) == 0 || errno == EPIPE) return;  // `| head` has what was wanted
-  if (errno == EBADF && context.recorded) return;
-  throw std::system_error(errno, std::generic_category(), "the output can't be written");
+  const bool lost_now = std::fflush(stdout) != 0;
+  int why = errno;
+  if ((!lost_now && std::ferror(stdout) == 0) || ReaderGone()) return;
+  if (OutputClosed()) {
+    if (context.recorded) return;
+    why = EBADF;
+  } else if (!lost_now) {
+    throw JobError({.what = "a part of the output couldn't be written",
+                    .where = "standard output",
+                    .next = "free space on the disk, or name a file elsewhere"});
+  }
+  throw std::system_error(why, std::generic_category(), "the output can't be written");
 }
 
 int Parse(int argc, char** argv, void (*add)(Command app, Context& context)) {
@@ -96,6 +121,7 @@ int Parse(int argc, char** argv, void (*add)(Command app, Context& context)) {
     app.parse(ForParser(argc, argv));
   } catch (const CLI::Success& e) {  // help, the version
     app.exit(e);
+    std::cout.flush();
   } catch (const CLI::ParseError& e) {
     TellText(UsageText(&app, e));
     return static_cast<int>(ErrorKind::kUsage);
@@ -143,6 +169,7 @@ int RunApp(int argc, char** argv, void (*add)(Command app, Context& context)) {
       return static_cast<int>(ErrorKind::kUsage);
     }
     const auto* system = dynamic_cast<const std::system_error*>(&e);
+    if (system != nullptr && system->code() == std::errc::broken_pipe && ReaderGone()) return 0;
     if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
       Tell(
           "error: a thread or process can't be started: {}\n  next: raise `ulimit -u` or the "

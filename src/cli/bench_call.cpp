@@ -59,11 +59,10 @@ BenchCall::BenchCall(const BenchCallOptions& options, const std::vector<std::str
   record_.environment_json = continued ? record_.environment_json : environment_;
   live_ = !options.past.json && ::isatty(STDERR_FILENO) == 1;
   if (options.past.json) return;
-  fmt::print("{}\n", bench::HeadLine());
+  Say("{}\n", bench::HeadLine());
   for (const Row& row : rows_) {
     if (row.status != Status::kFailed) Print(row);
   }
-  std::fflush(stdout);
 }
 
 void BenchCall::OpenStore(const std::vector<std::string>& command, const config::Resolved& matrix) {
@@ -95,8 +94,8 @@ void BenchCall::Continue(const record::BenchRecord& record) {
   const std::string machine = record::MachineIdentity(environment_);
   if (machine != record.machine) other_machine_ = machine;
   if (options_.past.json) return;
-  fmt::print("continues {}{}: {} rows are there\n", record.name,
-             record.label.empty() ? "" : " (" + record.label + ")", rows_.size());
+  Say("continues {}{}: {} rows are there\n", record.name,
+      record.label.empty() ? "" : " (" + record.label + ")", rows_.size());
 }
 
 int BenchCall::Run() {
@@ -110,7 +109,7 @@ int BenchCall::Run() {
   }
   Finish();
   if (stopped && store_ && !options_.past.json) {
-    fmt::print("`exp bench --continue {}` measures the rest\n", record_.name);
+    Say("`exp bench --continue {}` measures the rest\n", record_.name);
   }
   if (stopped) return 130;
   bool failed = std::any_of(rows_.begin(), rows_.end(),
@@ -199,7 +198,6 @@ void BenchCall::Put(Row row, size_t position) {
   StoreDevice();
   if (live_) Tell("\r\033[K");
   if (!options_.past.json) Print(row);
-  std::fflush(stdout);
   if (again) {
     rows_[position] = std::move(row);
   } else {
@@ -208,8 +206,8 @@ void BenchCall::Put(Row row, size_t position) {
 }
 
 void BenchCall::Print(const Row& row) const {
-  fmt::print("{}\n", bench::RowLine(row));
-  if (!row.profile.empty()) fmt::print("{}", bench::ProfileText(row));
+  Say("{}\n", bench::RowLine(row));
+  if (!row.profile.empty()) SayText(bench::ProfileText(row));
 }
 
 // What can't be stored any more (a full disk) is measured and shown all the same.
@@ -258,10 +256,10 @@ void BenchCall::CompareWithDevice(Row* row) {
 
 void BenchCall::Finish() {
   if (options_.past.json) {
-    fmt::print("{}\n", BenchJson(record_, rows_));
+    Say("{}\n", BenchJson(record_, rows_));
   } else {
-    for (const auto& [key, s] : speeds_) fmt::print("{}: {}\n", key, bench::SpeedsText(s));
-    if (store_) fmt::print("stored as {} in {}\n", record_.name, store_->folder().string());
+    for (const auto& [key, s] : speeds_) Say("{}: {}\n", key, bench::SpeedsText(s));
+    if (store_) Say("stored as {} in {}\n", record_.name, store_->folder().string());
   }
   WriteBenchFiles(record_, rows_, options_.past);
 }

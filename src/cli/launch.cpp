@@ -323,8 +323,7 @@ LaunchResult Execute(const Launch& launch) {
   for (const config::Notice& n : launch.notes) writer->Warning(n.code, n.message);
   if (!launch.resume_run.empty()) TellOtherState(launch, p, *writer);
   LaunchResult result{.run_id = writer->id()};
-  fmt::print("run {}  {}\n", result.run_id, launch.name);
-  std::fflush(stdout);
+  Say("run {}  {}\n", result.run_id, launch.name);
   try {
     if (launch.command.empty()) {
       TrainHere(launch, p, *writer, result);
@@ -361,12 +360,12 @@ LaunchResult Execute(const Launch& launch) {
 
 void PrintResult(const LaunchResult& result, const std::string& resume, Context& context) {
   static constexpr const char* kNames[] = {"finished", "failed", "interrupted"};
-  fmt::print("run {} {}{}{}\n", result.run_id, kNames[static_cast<int>(result.state)],
-             result.reason.empty() ? "" : ": ", result.reason);
+  Say("run {} {}{}{}\n", result.run_id, kNames[static_cast<int>(result.state)],
+      result.reason.empty() ? "" : ": ", result.reason);
   if (result.state == train::EndState::kInterrupted) {
     bool whole = resume.starts_with("exp resume");
-    fmt::print("next: {}{} goes on from the last checkpoint\n", whole ? "exp resume" : resume,
-               " " + result.run_id);
+    Say("next: {}{} goes on from the last checkpoint\n", whole ? "exp resume" : resume,
+        " " + result.run_id);
   }
   context.exit_code = result.exit_code;
   context.recorded = true;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <future>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 #include "exp/base/error.h"
@@ -80,6 +81,12 @@ class Examination {
   }
 
  private:
+  // Plans found here, with few tries, must not be taken for the best ones by a training. Empty
+  // where no folder can be made.
+  const std::string& Plans() {
+    if (!plans_) plans_.emplace("doctor");
+    return plans_->path();
+  }
   void Add(Finding f) {
     report_.findings.push_back(std::move(f));
     if (options_.on_finding) options_.on_finding(report_.findings.back());
@@ -113,7 +120,7 @@ class Examination {
     std::unique_ptr<Backend> device;
     try {
       if (cuda >= 0) Add(CheckMemoryOf(cuda, options_.deep));
-      device = Open(cuda, false, plans_.path(), threads_);
+      device = Open(cuda, false, cuda >= 0 ? Plans() : "", threads_);
     } catch (const Error& e) {
       Add(DoesNotOpen(e));
       cuda = -1;
@@ -128,13 +135,13 @@ class Examination {
     Findings found = SmokeTests(device, *reference, options_.on_finding);
     for (Finding& f : found) report_.findings.push_back(std::move(f));
     if (cuda >= 0) {
-      Add(Tf32Error([&](bool tf32) { return Open(cuda, tf32, plans_.path(), threads_); }));
+      Add(Tf32Error([&](bool tf32) { return Open(cuda, tf32, Plans(), threads_); }));
     }
     if (options_.child.empty()) return;
     std::vector<std::string> argv = options_.child;
     argv.push_back(cuda < 0 ? "cpu" : fmt::format("cuda:{}", cuda));
-    argv.push_back(plans_.path());
-    if (cuda >= 0 && plans_.path().empty()) {
+    argv.push_back(Plans());
+    if (cuda >= 0 && Plans().empty()) {
       return Add({.id = "smoke.two_processes",
                   .group = "smoke",
                   .level = Level::kAbsent,
@@ -199,8 +206,7 @@ class Examination {
   Stopwatch watch_;
   std::unique_ptr<System> system_;
   Subject subject_;
-  // Plans found here, with few tries, must not be taken for the best ones by a training.
-  TemporaryFolder plans_{"doctor"};
+  std::optional<TemporaryFolder> plans_;
   Report report_;
   int threads_ = 1;
 };

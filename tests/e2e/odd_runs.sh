@@ -104,13 +104,15 @@ fi
 [ "$(cat unread.code)" = 0 ] || fail "a training that nobody reads: exit $(cat unread.code)"
 has "$("$exp" show unread)" "state        finished"
 # Closed descriptors are given to no file: what is printed would be written into it. A result that is lost so is an error too.
-for command in "ls" "show unread" "config small.yaml" "doctor --look --no-store --json" "ls --help"; do
+for command in "ls" "show unread" "config small.yaml" "doctor --look --no-store --json" "--version" "ls --help"; do
   # shellcheck disable=SC2086
   code=0 && "$exp" $command >&- 2>err || code=$?
   [ $code = 1 ] && has "$(cat err)" "its standard output is closed" || fail "exp $command >&-: exit $code: $(cat err)"
 done
 "${run[@]}" --name mute --work-dir runs/mute <&- >&- 2>&- || fail "a training whose descriptors are closed: exit $?"
 has "$("$exp" show mute)" "state        finished"
+# Python refuses a folder as its standard input.
+"$exp" run small.yaml --name heard --work-dir runs/heard -- python3 -c 'print(1)' <&- || fail "another program whose input is closed: exit $?"
 has "$("$exp" audit runs/mute/*.safetensors)" mute
 "$exp" verify >/dev/null || fail "the store, written with closed descriptors"
 # A terminal that is closed ends it like Ctrl-C, unless nohup keeps it.

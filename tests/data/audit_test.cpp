@@ -45,6 +45,19 @@ json Box(int id, int image, std::vector<double> box, int category = 1, int crowd
           {"iscrowd", crowd}};
 }
 
+// Of a part with one image of 640 x 480 and one category.
+AuditReport AuditOf(const TempDir& dir, const json& annotations) {
+  AuditOptions options;
+  options.files = false;
+  options.parts = {Part("train",
+                        dir.Write("a.json", json{{"images", {Image(1, "a.jpg", 640, 480)}},
+                                                 {"annotations", annotations},
+                                                 {"categories", {{{"id", 1}, {"name", "one"}}}}}
+                                                .dump()),
+                        dir.path)};
+  return Audit(options);
+}
+
 }  // namespace
 
 TEST_CASE("each kind of image file is recognised") {
@@ -173,15 +186,7 @@ TEST_CASE("boxes written as corners are recognised") {
     json annotations = json::array();
     for (auto& b : boxes)
       annotations.push_back(Box(static_cast<int>(annotations.size()) + 1, 1, b));
-    AuditOptions options;
-    options.files = false;
-    options.parts = {Part("train",
-                          dir.Write("a.json", json{{"images", {Image(1, "a.jpg", 640, 480)}},
-                                                   {"annotations", annotations},
-                                                   {"categories", {{{"id", 1}, {"name", "one"}}}}}
-                                                  .dump()),
-                          dir.path)};
-    return Codes(Audit(options).parts[0].findings)["box.corners"];
+    return Codes(AuditOf(dir, annotations).parts[0].findings)["box.corners"];
   };
   CHECK(corners({{10, 10, 60, 60}, {300, 200, 500, 400}, {400, 300, 600, 470}}) == 1);
   CHECK(corners({{10, 10, 60, 60}, {300, 200, 50, 40}, {400, 300, 100, 90}}) == 0);
@@ -190,15 +195,7 @@ TEST_CASE("boxes written as corners are recognised") {
 TEST_CASE("boxes written as shares of the image are recognised, and parts without any box") {
   TempDir dir("shares");
   auto codes = [&](const json& annotations) {
-    AuditOptions options;
-    options.files = false;
-    options.parts = {Part("train",
-                          dir.Write("a.json", json{{"images", {Image(1, "a.jpg", 640, 480)}},
-                                                   {"annotations", annotations},
-                                                   {"categories", {{{"id", 1}, {"name", "one"}}}}}
-                                                  .dump()),
-                          dir.path)};
-    AuditReport report = Audit(options);
+    AuditReport report = AuditOf(dir, annotations);
     return std::pair(Codes(report.parts[0].findings), report.Count(Severity::kError));
   };
   auto [shares, no_errors] = codes({Box(1, 1, {0.1, 0.2, 0.3, 0.4}), Box(2, 1, {0.5, 0, 0.5, 1})});

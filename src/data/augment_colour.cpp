@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numeric>
 
 #include "src/data/augment.h"

@@ -19,6 +19,11 @@ int ReadPositive(const Reader& r, const char* path, int fallback) {
   return r.IntWithin(path, fallback, 1, 1000000);
 }
 
+int ReadPositive(const Reader& r, const char* path) {
+  r.Int(path);  // throws where it isn't
+  return ReadPositive(r, path, 0);
+}
+
 void RequireNumber(const Reader& r, const char* path, double only) {
   if (!r.Has(path) || r.Double(path) == only) return;
   r.Bad(path, fmt::format("{} is not what this model does", r.Double(path)),

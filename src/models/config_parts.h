@@ -13,6 +13,7 @@ namespace xp::models {
 
 float ReadFloat(const config::Reader& r, const char* path, double fallback);
 int ReadPositive(const config::Reader& r, const char* path, int fallback);
+int ReadPositive(const config::Reader& r, const char* path);  // must be there
 
 // A key that may only say what the model does anyway: anything else is an error, not ignored.
 void RequireNumber(const config::Reader& r, const char* path, double only);

@@ -108,8 +108,7 @@ void ReadRpn(const Reader& model, FasterRcnnOptions& o) {
 
 void ReadRoiHead(const Reader& model, FasterRcnnOptions& o) {
   Reader head = model.Child("roi_head.bbox_head");
-  head.Int("num_classes");  // must be there
-  o.num_classes = ReadPositive(head, "num_classes", 0);
+  o.num_classes = ReadPositive(head, "num_classes");
   o.fc_channels = ReadPositive(head, "fc_out_channels", 1024);
   o.head_init = head.Choice("init", {"torchvision", "mmdetection"}, "torchvision") == "mmdetection"
                     ? HeadInit::kMmdetection

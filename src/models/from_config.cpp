@@ -40,8 +40,7 @@ std::unique_ptr<Model> ReadSsd(const Reader& model) {
       backbone.Bad("base_channels", "is no width of this network", "a multiple of 4, at most 64");
   }
   Reader head = model.Child("bbox_head");
-  head.Int("num_classes");  // must be there
-  o.num_classes = ReadPositive(head, "num_classes", 0);
+  o.num_classes = ReadPositive(head, "num_classes");
   if (head.Has("bbox_coder")) ReadCoder(head.Child("bbox_coder"), o.head.coder);
   if (model.Has("train_cfg.assigner"))
     ReadMatcher(model.Child("train_cfg.assigner"), o.head.matcher);

@@ -355,10 +355,7 @@ class PthFile : public TensorFile {
     state.ReadTensors(state.Locate(), &tensors_, &layouts_, &unread_);
     CheckStorages();
     state.ReadMetadata(&metadata_);
-    std::sort(tensors_.begin(), tensors_.end(),
-              [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
-    std::sort(unread_.begin(), unread_.end(),
-              [](const UnreadTensor& a, const UnreadTensor& b) { return a.name < b.name; });
+    SortByName();
   }
 
   std::vector<std::byte> Read(const TensorInfo& info) const override {

@@ -112,8 +112,7 @@ class RenamedFile : public TensorFile {
       }
       unread_.push_back(std::move(other));
     }
-    std::sort(tensors_.begin(), tensors_.end(),
-              [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+    SortByName();
     if (to_.background == Background::kLast) {
       metadata_["exp.background"] = "last";
     } else {

@@ -250,10 +250,7 @@ class SafetensorsFile : public TensorFile {
       begin_.emplace(tensor.info.name, tensor.begin);
       tensors_.push_back(std::move(tensor.info));
     }
-    std::sort(tensors_.begin(), tensors_.end(),
-              [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
-    std::sort(unread_.begin(), unread_.end(),
-              [](const UnreadTensor& a, const UnreadTensor& b) { return a.name < b.name; });
+    SortByName();
   }
 
   RandomAccess file_;

@@ -94,6 +94,12 @@ const TensorInfo* TensorFile::Find(std::string_view name) const {
   return at != tensors_.end() && at->name == name ? &*at : nullptr;
 }
 
+void TensorFile::SortByName() {
+  const auto before = [](const auto& a, const auto& b) { return a.name < b.name; };
+  std::sort(tensors_.begin(), tensors_.end(), before);
+  std::sort(unread_.begin(), unread_.end(), before);
+}
+
 void TensorFile::RequireRead(std::string_view name) const {
   auto at = std::find_if(unread_.begin(), unread_.end(),
                          [&](const UnreadTensor& t) { return t.name == name; });

@@ -80,6 +80,9 @@ class TensorFile {
   std::vector<float> ReadFloats(std::string_view name) const;
 
  protected:
+  // Find() wants that; once, when both lists are whole.
+  void SortByName();
+
   std::vector<TensorInfo> tensors_;
   std::vector<UnreadTensor> unread_;
   std::map<std::string, std::string> metadata_;

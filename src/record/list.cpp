@@ -57,45 +57,62 @@ std::vector<RunLine> LoadLines(const Database& db) {
 
 Value JsonString(const std::string& text) { return JsonText{nlohmann::json(text).dump()}; }
 
-// What RunLine itself holds; false for names that are elsewhere.
-bool OwnValues(const RunLine& r, const std::string& name, std::vector<Value>& out) {
-  auto text = [&](const std::string& t) {
-    if (!t.empty()) out.push_back(JsonString(t));
-    return true;
-  };
-  if (name == "id") return text(r.id);
-  if (name == "name") return text(r.name);
-  if (name == "state") return text(r.state);
-  if (name == "kind") return text(r.kind);
-  if (name == "device") return text(r.device);
-  if (name == "config") return text(r.config_file);
-  if (name == "work_dir") return text(r.work_dir);
-  if (name == "host") return text(r.host);
-  if (name == "relation") return text(r.relation);
-  if (name == "parent") return text(r.parent_id);
-  if (name == "created") return text(ShowTime(r.created_ns));
-  if (name == "seed") {
-    int64_t seed = 0;
-    if (!r.seed.empty() && r.seed.size() < 19)
-      seed = std::stoll(r.seed), out.push_back(seed);
-    else
-      text(r.seed);
-    return true;
-  }
-  if (name == "threads") {
-    if (r.threads > 0) out.push_back(int64_t{r.threads});
-    return true;
-  }
-  if (name == "seconds") {
-    int64_t end = r.ended_ns > 0 ? r.ended_ns : WallClockNs();
-    out.push_back(static_cast<double>(end - r.created_ns) * 1e-9);
-    return true;
-  }
-  if (name == "tag") {
-    for (const std::string& tag : r.tags) text(tag);
-    return true;
-  }
-  return false;
+void AddText(const std::string& text, std::vector<Value>& out) {
+  if (!text.empty()) out.push_back(JsonString(text));
+}
+
+void AddSeed(const std::string& seed, std::vector<Value>& out) {
+  if (!seed.empty() && seed.size() < 19)
+    out.emplace_back(int64_t{std::stoll(seed)});
+  else
+    AddText(seed, out);
+}
+
+// What RunLine itself holds, by name.
+struct OwnName {
+  const char* name;
+  void (*values)(const RunLine& r, std::vector<Value>& out);
+};
+
+constexpr OwnName kOwnNames[] = {
+    {"config", [](const RunLine& r, auto& out) { AddText(r.config_file, out); }},
+    {"created", [](const RunLine& r, auto& out) { AddText(ShowTime(r.created_ns), out); }},
+    {"device", [](const RunLine& r, auto& out) { AddText(r.device, out); }},
+    {"host", [](const RunLine& r, auto& out) { AddText(r.host, out); }},
+    {"id", [](const RunLine& r, auto& out) { AddText(r.id, out); }},
+    {"kind", [](const RunLine& r, auto& out) { AddText(r.kind, out); }},
+    {"name", [](const RunLine& r, auto& out) { AddText(r.name, out); }},
+    {"parent", [](const RunLine& r, auto& out) { AddText(r.parent_id, out); }},
+    {"relation", [](const RunLine& r, auto& out) { AddText(r.relation, out); }},
+    {"seconds",
+     [](const RunLine& r, auto& out) {
+       const int64_t end = r.ended_ns > 0 ? r.ended_ns : WallClockNs();
+       out.emplace_back(static_cast<double>(end - r.created_ns) * 1e-9);
+     }},
+    {"seed", [](const RunLine& r, auto& out) { AddSeed(r.seed, out); }},
+    {"state", [](const RunLine& r, auto& out) { AddText(r.state, out); }},
+    {"tag",
+     [](const RunLine& r, auto& out) {
+       for (const std::string& tag : r.tags) AddText(tag, out);
+     }},
+    {"threads",
+     [](const RunLine& r, auto& out) {
+       if (r.threads > 0) out.emplace_back(int64_t{r.threads});
+     }},
+    {"work_dir", [](const RunLine& r, auto& out) { AddText(r.work_dir, out); }},
+};
+
+// How many epochs are done: a name of every run, but of no column.
+constexpr const char* kEpoch = "epoch";
+
+// The kinds of summaries, which their names begin with: "metric.bbox_mAP".
+constexpr const char* kSummaryKinds[] = {"metric", "loss", "step", "gpu"};
+
+// nullptr for names that are elsewhere.
+const OwnName* FindOwn(const std::string& name) {
+  for (const OwnName& own : kOwnNames)
+    if (name == own.name) return &own;
+  return nullptr;
 }
 
 Values Collect(const Database& db, const char* sql, const std::string& a, const std::string& b) {
@@ -136,10 +153,10 @@ Values ElementsOf(const Database& db, const std::string& name) {
 }
 
 Values ValuesOf(const Database& db, const std::string& name) {
-  if (name == "epoch") {  // how many are done
+  if (name == kEpoch) {
     return Collect(db, "SELECT run, max(epoch)+1 FROM live_epoch WHERE ?1='' GROUP BY run", "", "");
   }
-  for (const char* kind : {"metric", "loss", "step", "gpu"}) {
+  for (const char* kind : kSummaryKinds) {
     std::string prefix = std::string(kind) + '.';
     if (name.rfind(prefix, 0) != 0) continue;
     std::string rest = name.substr(prefix.size());
@@ -162,14 +179,14 @@ std::vector<RunLine> ListRuns(const Store& store, const ListOptions& options) {
   names.insert(where.names().begin(), where.names().end());
   if (!options.sort.empty()) names.insert(options.sort);
   std::unordered_map<std::string, Values> elsewhere;
-  RunLine probe;
-  for (const std::string& name : names) {
-    std::vector<Value> unused;
-    if (!OwnValues(probe, name, unused)) elsewhere[name] = ValuesOf(store.db(), name);
-  }
+  for (const std::string& name : names)
+    if (!FindOwn(name)) elsewhere[name] = ValuesOf(store.db(), name);
   auto get = [&](const RunLine& r, const std::string& name) {
     std::vector<Value> out;
-    if (OwnValues(r, name, out)) return out;
+    if (const OwnName* own = FindOwn(name)) {
+      own->values(r, out);
+      return out;
+    }
     const Values& values = elsewhere[name];
     auto found = values.find(r.seq);
     if (found != values.end()) out.push_back(found->second);
@@ -205,15 +222,38 @@ std::vector<RunLine> ListRuns(const Store& store, const ListOptions& options) {
   return lines;
 }
 
-std::vector<std::string> NamesThatNoRunHas(const Store& store, const std::string& where) {
+std::vector<std::string> NamesThatNoRunHas(const Store& store,
+                                           const std::vector<std::string>& names) {
   std::vector<std::string> out;
-  Where condition(where);
-  for (const std::string& name : condition.subjects()) {
-    std::vector<Value> unused;
-    bool known = OwnValues(RunLine{}, name, unused) || !ValuesOf(store.db(), name).empty();
+  for (const std::string& name : names) {
+    const bool known = name == kEpoch || FindOwn(name) || !ValuesOf(store.db(), name).empty();
     if (!known && std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
   }
   return out;
+}
+
+std::vector<std::string> NamesOfCondition(const std::string& where) {
+  return Where(where).subjects();
+}
+
+KnownNames NamesOfRuns(const Store& store) {
+  KnownNames out;
+  for (const OwnName& own : kOwnNames) out.plain.emplace_back(own.name);
+  out.plain.emplace_back(kEpoch);
+  std::sort(out.plain.begin(), out.plain.end());
+  for (const char* kind : kSummaryKinds) {
+    Statement s(store.db(), "SELECT DISTINCT name FROM summary WHERE kind=?1 ORDER BY name");
+    for (s.Bind(1, kind); s.Step();) out.plain.push_back(fmt::format("{}.{}", kind, s.Text(0)));
+  }
+  Statement s(store.db(), "SELECT DISTINCT path FROM config_value ORDER BY path");
+  while (s.Step()) out.config_keys.push_back(s.Text(0));
+  return out;
+}
+
+bool IsStillToCome(const std::string& name) {
+  return std::any_of(std::begin(kSummaryKinds), std::end(kSummaryKinds), [&](const char* kind) {
+    return name.starts_with(std::string(kind) + '.');
+  });
 }
 
 }  // namespace xp::record

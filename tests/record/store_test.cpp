@@ -224,7 +224,8 @@ TEST_CASE("lists are filtered, sorted and cut", "[input]") {
   }
   CHECK(Names(store, "NAME = a OR name = b And NOT tag = tb").empty());  // names aren't folded
   CHECK(Names(store, "name = a OR name = b And NOT tag = tb") == V{"a"});
-  CHECK(NamesThatNoRunHas(store, "metric.bbox_map > 1 and state = killed and name = x") ==
+  CHECK(NamesThatNoRunHas(store, NamesOfCondition("metric.bbox_map > 1 and state = killed and "
+                                                  "name = x and epoch > 1")) ==
         V{"metric.bbox_map"});
   CHECK_THROWS_AS(Names(store, "(a"), xp::Error);
   CHECK_THROWS_AS(Names(store, std::string(5000, '(')), xp::Error);

@@ -44,9 +44,19 @@ struct ListOptions {
 
 // Throws UsageError for an expression that can't be read, with the column.
 std::vector<RunLine> ListRuns(const Store& store, const ListOptions& options);
-// Names that a condition asks for and that no run of the store has: a typing error, mostly. Throws
-// UsageError with the column where it is none.
-std::vector<std::string> NamesThatNoRunHas(const Store& store, const std::string& where);
+// Those of `names` that no run of the store has: typing errors, mostly.
+std::vector<std::string> NamesThatNoRunHas(const Store& store,
+                                           const std::vector<std::string>& names);
+// The names that a condition asks for. Throws UsageError with the column where it is none.
+std::vector<std::string> NamesOfCondition(const std::string& where);
+// The names that a store's runs have, sorted within each of the two.
+struct KnownNames {
+  std::vector<std::string> plain;  // "epoch", "id" and such, then "metric.X", "loss.X", ...
+  std::vector<std::string> config_keys;
+};
+KnownNames NamesOfRuns(const Store& store);
+// May a run that is still running record something under this name yet ("metric.X")?
+bool IsStillToCome(const std::string& name);
 
 struct Attempt {
   int64_t id = 0;

@@ -24,6 +24,14 @@ def listing():
     check("optimizer.lr" in text and "0.01" in text and "step.loss" in text, text)
     check("column 15" in exp("ls", "--where", "optimizer.lr >", code=2), "a broken condition")
     check("no runs match" in exp("ls", "--where", "optimizer.lr > 99"), "none")
+    for option in ("--sort", "--columns"):  # a name that no run has
+        for extra in ([], ["--json"], ["--where", "name = nobody"]):
+            text = exp("ls", option, "metric.bbox_map", *extra, code=2)
+            check("`metric.bbox_map`" in text and f"error: {option}: " in text and "did you mean `metric.bbox_mAP`" in text, text)
+            check(" work_dir, metric.bbox_mAP, " in text and "or a config key: " in text, "all names are listed: " + text)
+    check("`optimizer.lt`" in exp("ls", "--columns", "name,optimizer.lt,epoch", code=2), "any of a list")
+    check(names("--columns", "epoch,metric.bbox_mAP_50,optimizer.lr") == ["c", "b", "a"], "a usual column, if no run has it")
+    check("did you mean `metric.bbox_mAP`" in exp("ls", "--where", "not metric.bbox_map > 1"), "said though all match")
     check("any of 2 runs" in (run("a", "--set", "optimizer.lr=0.01"), exp("show", "a", code=2))[1], "report 12: an ambiguous name")
     exp("rm", "@")
 

@@ -312,11 +312,18 @@ LaunchResult Execute(const Launch& launch) {
                                                       p.secrets->redactor);
   if (launch.command.empty()) RefuseMissing(p.info.datasets, launch.config.root);
   p.info.redactions_json = p.secrets->redactor.FoundJson();
+  const std::string left_out = snapshot::LeftOut(p.info.code_json);
+  if (!left_out.empty()) {
+    Tell("warning: {}\n  next: {}\n", left_out,
+         "run in a work tree of git, or see snapshot.exclude, .max_file_bytes and .code in "
+         "docs/record.md");
+  }
   std::string warning = record::NetworkFileSystemWarning(launch.store);
   if (!warning.empty()) Tell("warning: {}\n", warning);
   std::unique_ptr<record::RunWriter> writer = Open(launch, p);
   if (!launch.resume_run.empty()) train::RemoveUnfinished(p.work_dir);
   if (!warning.empty()) writer->Warning("store.network", warning);
+  if (!left_out.empty()) writer->Warning("code.left_out", left_out);
   for (const config::Notice& n : launch.config.warnings) {
     writer->Warning("config." + n.code, n.where.empty() ? n.message : n.where + ": " + n.message);
   }
@@ -421,6 +428,8 @@ void Describe(const Launch& launch) {
   } else {
     fmt::print("code        {}\n", code.value("reason", ""));
   }
+  const std::string left_out = snapshot::LeftOut(p.info.code_json);
+  if (!left_out.empty()) fmt::print("left out    {}\n", left_out);
   if (p.info.redactions_json != "[]") fmt::print("removed     {}\n", p.info.redactions_json);
 }
 

@@ -109,8 +109,8 @@ void CheckNames(const record::Store& store, const std::vector<std::string>& name
   std::erase_if(unknown, IsUsual);
   if (unknown.empty()) return;
   const std::vector<record::RunLine> runs = record::ListRuns(store, {});
-  const bool running = std::any_of(runs.begin(), runs.end(),
-                                   [](const auto& r) { return r.state == "running"; });
+  const bool running =
+      std::any_of(runs.begin(), runs.end(), [](const auto& r) { return r.state == "running"; });
   if (running) std::erase_if(unknown, record::IsStillToCome);
   if (runs.empty() || unknown.empty()) return;
   const record::KnownNames known = record::NamesOfRuns(store);

@@ -70,10 +70,10 @@ void PrintHead(const record::Run& r) {
 void PrintCode(const record::Run& r) {
   json code = json::parse(r.code_json, nullptr, false);
   if (!code.is_object()) return;
-  if (code.value("kind", "") != "git") {
-    return Field("code", code.value("kind", "") + " (" + code.value("reason", "") + ")");
-  }
+  const std::string kind = code.value("kind", "");
+  if (kind != "git") Field("code", kind + " (" + code.value("reason", "") + ")");
   for (const json& repo : code.value("repositories", json::array())) {
+    if (kind != "git") break;
     std::string changes;
     const json counts = repo.value("changes", json::object());
     for (const auto& [what, n] : counts.items()) {

@@ -251,9 +251,8 @@ KnownNames NamesOfRuns(const Store& store) {
 }
 
 bool IsStillToCome(const std::string& name) {
-  return std::any_of(std::begin(kSummaryKinds), std::end(kSummaryKinds), [&](const char* kind) {
-    return name.starts_with(std::string(kind) + '.');
-  });
+  return std::any_of(std::begin(kSummaryKinds), std::end(kSummaryKinds),
+                     [&](const char* kind) { return name.starts_with(std::string(kind) + '.'); });
 }
 
 }  // namespace xp::record

@@ -352,6 +352,7 @@ void Capture::AddRepository(git_repository* repo, const std::string& prefix) {
     out["head"] = "bare";
     out["partial"].push_back("a bare repository has no work tree");
     repositories_.push_back(out);
+    Omit(prefix + "...", "a bare repository has no work tree, so no file beside it is kept", 0);
     return;
   }
   AddTree(repo, prefix, out);

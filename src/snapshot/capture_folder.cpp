@@ -173,6 +173,7 @@ std::string Capture::AddFolder(const fs::path& folder) {
   const char* home = std::getenv("HOME");
   std::error_code error;
   if (!full && (folder == folder.root_path() || (home && fs::equivalent(folder, home, error)))) {
+    Omit("...", "a home folder is not taken for code, so none of its files is kept", 0);
     return "; a home folder is not taken for code";
   }
   std::string root = folder.string() + "/";

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
 #include "src/snapshot/capture.h"
@@ -58,6 +60,23 @@ fs::path FolderWithGit(const fs::path& from) {
 }
 
 }  // namespace
+
+std::string LeftOut(const std::string& code_json) {
+  const nlohmann::json code = nlohmann::json::parse(code_json, nullptr, false);
+  if (!code.is_object() || !code.contains("omitted")) return "";
+  const nlohmann::json& omitted = code["omitted"];
+  const int64_t count = omitted.value("count", int64_t{0});
+  if (count == 0) return "";
+  constexpr size_t kShown = 3;
+  const nlohmann::json files = omitted.value("files", nlohmann::json::array());
+  std::string text = "not all of the code is in the record: ";
+  for (size_t i = 0; i < files.size() && i < kShown; ++i) {
+    const std::string path = files[i].value("path", ""), reason = files[i].value("reason", "");
+    text += (i > 0 ? "; " : "") + (path == "..." ? reason : path + ": " + reason);
+  }
+  const int64_t more = count - static_cast<int64_t>(std::min(files.size(), kShown));
+  return more > 0 ? fmt::format("{}; and {} more", text, more) : text;
+}
 
 CodeState CaptureCode(const fs::path& from, const CodeOptions& options, Redactor& redactor) {
   if (options.mode == CodeMode::kOff) {

@@ -57,6 +57,12 @@ echo dirty >>a; check "shallow"; [ "$(code 'c["repositories"][0]["shallow"]')" =
 repo; mkdir in out; echo 1 >in/x; echo 2 >out/y; commit; git sparse-checkout set in 2>/dev/null; [ ! -e out ]; echo 3 >in/x; mkdir out; echo mine >out/z
 check "sparse"; [ "$(code 'c["repositories"][0]["sparse"]')" = True ]
 repo; echo 1 >a; commit; git clone -q --bare . "$dir/bare.git"; cd "$dir/bare.git"; record; [ "$(code 'c["repositories"][0]["head"]')" = bare ]; kinds=$((kinds + 1))
+for said in "$(cat "$dir/out")" "$("$exp" show @)" "$("$exp" checkout @ "$dir/from-bare")"; do has "$said" "a bare repository has no work tree, so no file beside it is kept"; done
+repo; echo 1 >a; commit; head -c 3000 /dev/urandom >large; record --set +snapshot.max_file_bytes=2000
+has "$(cat "$dir/out")" "warning: not all of the code is in the record: large: larger than snapshot.max_file_bytes"
+rm -rf "$dir/r"; mkdir "$dir/r"; cd "$dir/r"; head -c 3000 /dev/urandom >large; record --set +snapshot.max_file_bytes=2000  # no repository at all
+for said in "$(cat "$dir/out")" "$("$exp" show @)"; do has "$said" "large: larger than snapshot.max_file_bytes"; done
+HOME=$PWD record; has "$(cat "$dir/out")" "a home folder is not taken for code, so none of its files is kept"
 repo; echo 1 >a; commit; echo 2 >a; [ "$(id -u)" != 0 ] || chown -R 12345 .; check "foreign owner"
 
 # git-lfs: contents that it has are found again; where they are nowhere else, they are kept.

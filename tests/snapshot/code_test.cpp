@@ -200,6 +200,10 @@ TEST_CASE("states of a repository that stop others don't stop a run", "[report9]
     Shell(r, kInit + " && git clone -q --bare . ../bare.git");
     Snapshot s(t.path / "bare.git");
     CHECK(s.doc["repositories"][0]["head"] == "bare");
+    CHECK(s.doc["omitted"]["count"] == 1);
+    CHECK(LeftOut(s.doc.dump()) ==
+          "not all of the code is in the record: a bare repository has no work tree, so no file "
+          "beside it is kept");
     CHECK(s.doc["repositories"][0]["commit"].get<std::string>().size() == 40);
   }
   SECTION("shallow") {

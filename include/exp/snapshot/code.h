@@ -41,6 +41,10 @@ struct CodeState {
 CodeState CaptureCode(const std::filesystem::path& from, const CodeOptions& options,
                       Redactor& redactor);
 
+// What of the code a code document (`CodeState::json`) doesn't hold, in one sentence for people; ""
+// where nothing was left out, or nothing was to be kept.
+std::string LeftOut(const std::string& code_json);
+
 // One line of the manifest: how a file differs from the commit.
 struct ManifestEntry {
   // 'F' a file with its content, 'C' the commit's content with CRLF line ends, 'D' deleted, 'S'

@@ -70,21 +70,20 @@ ChildProcess::ChildProcess(const std::vector<std::string>& argv, bool errors) {
 }
 
 ChildProcess::~ChildProcess() {
-  if (pid_ > 0) {
-    ::kill(pid_, SIGKILL);
-    Wait();
-  }
+  Wait(0);
   if (in_ >= 0) ::close(in_);
   if (out_ >= 0) ::close(out_);
 }
 
 bool ChildProcess::Fill(double seconds) {
-  if (pid_ <= 0 || buffer_.size() > kMostOutput) return false;
+  at_end_ = at_end_ || pid_ <= 0 || buffer_.size() > kMostOutput;
+  if (at_end_) return false;
   pollfd wait{out_, POLLIN, 0};
   int milliseconds = static_cast<int>(std::max(0.0, seconds) * 1000);
   if (::poll(&wait, 1, milliseconds) <= 0) return false;
   char piece[4096];
   ssize_t n = ::read(out_, piece, sizeof(piece));
+  at_end_ = n == 0 || (n < 0 && errno != EINTR);
   if (n <= 0) return false;
   buffer_.append(piece, static_cast<size_t>(n));
   return true;
@@ -92,8 +91,9 @@ bool ChildProcess::Fill(double seconds) {
 
 std::optional<std::string> ChildProcess::Line(double seconds) {
   auto end = After(seconds);
-  size_t at = 0;
-  while ((at = buffer_.find('\n')) == std::string::npos) {
+  size_t at = 0, searched = 0;
+  while ((at = buffer_.find('\n', searched)) == std::string::npos) {
+    searched = buffer_.size();
     if (!Fill(Left(end))) return std::nullopt;
   }
   std::string line = buffer_.substr(0, at);
@@ -113,14 +113,24 @@ void ChildProcess::Write(const std::string& text) {
   if (in_ >= 0) static_cast<void>(::send(in_, text.data(), text.size(), MSG_NOSIGNAL));
 }
 
-int ChildProcess::Wait() {
+int ChildProcess::Wait(double seconds) {
   if (pid_ <= 0) return status_;
   int status = 0;
+  auto end = After(seconds);
+  while (Left(end) > 0) {
+    pid_t ended = ::waitpid(pid_, &status, WNOHANG);
+    if (ended == pid_) {
+      pid_ = -1;
+      return status_ = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    }
+    if (ended < 0 && errno != EINTR) break;
+    ::poll(nullptr, 0, 10);
+  }
+  ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
-  status_ = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return status_;
+  return status_ = kEnded;
 }
 
 }  // namespace xp

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "exp/base/printable.h"
 
@@ -43,6 +44,7 @@ const Column kColumns[] = {
     {"of copy", [](const Row& r) { return Percent(r.copy_share); }},
     {"setup s", [](const Row& r) { return NumberText(r.setup_seconds, 1); }},
     {"first epoch s", [](const Row& r) { return NumberText(r.first_epoch_seconds, 2); }},
+    {"measured", [](const Row& r) { return TimeText(r.measured_ns); }},
     {"note", NoteText},
 };
 
@@ -75,6 +77,21 @@ std::string BatchText(const Case& c) { return std::to_string(c.batch) + (c.large
 
 std::string PrecisionText(const Case& c) { return c.kind == "loader" ? "" : c.precision; }
 
+std::string CaseText(const Case& c) {
+  std::string precision = PrecisionText(c);
+  if (!precision.empty()) precision += ' ';  // a loader has none
+  return fmt::format("{}{} {} {}{}", c.program == "torch" ? "torch " : "", ModelText(c),
+                     BatchText(c), precision, Mode(c));
+}
+
+std::string TimeText(int64_t ns) {
+  std::time_t seconds = ns / 1'000'000'000;
+  std::tm utc{};
+  if (ns <= 0 || gmtime_r(&seconds, &utc) == nullptr) return "";
+  char text[32];
+  return {text, std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc)};
+}
+
 std::string TflopText(const Row& r) { return Rate(r.flop, r); }
 
 std::string TbText(const Row& r) { return Rate(r.moved_bytes, r); }
@@ -88,6 +105,8 @@ std::string SpeedText(const Row* r) {
   return r->status == Status::kOk ? fmt::format("{:.1f}", r->images_per_second)
                                   : StatusText(r->status);
 }
+
+std::string RatioText(double ratio) { return ratio > 0 ? fmt::format("{:.3f}", ratio) : ""; }
 
 std::string NoteText(const Row& r) {
   std::vector<std::string> notes;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exp/base/escape.h"
 #include "exp/bench/report.h"
 #include "src/bench/cells.h"
 
@@ -12,15 +11,7 @@ namespace xp::bench {
 namespace {
 
 // Of the row that is there.
-std::string CaseText(const Pair& p) {
-  const Case& c = (p.a ? p.a : p.b)->c;
-  std::string precision = PrecisionText(c);
-  if (!precision.empty()) precision += ' ';  // a loader has none
-  return fmt::format("{}{} {} {}{}", c.program == "torch" ? "torch " : "", ModelText(c),
-                     BatchText(c), precision, Mode(c));
-}
-
-std::string RatioText(const Pair& p) { return p.ratio > 0 ? fmt::format("{:.3f}", p.ratio) : ""; }
+const Row& Either(const Pair& p) { return p.a ? *p.a : *p.b; }
 
 }  // namespace
 
@@ -65,8 +56,8 @@ std::string CompareText(const std::string& a, const std::string& b,
                         const std::vector<Pair>& pairs) {
   std::string out = fmt::format("{:<64} {:>14} {:>14} {:>8}\n", "img/s", a, b, "ratio");
   for (const Pair& p : pairs) {
-    out += fmt::format("{:<64} {:>14} {:>14} {:>8}\n", CaseText(p), SpeedText(p.a), SpeedText(p.b),
-                       RatioText(p));
+    out += fmt::format("{:<64} {:>14} {:>14} {:>8}\n", CaseText(Either(p).c), SpeedText(p.a),
+                       SpeedText(p.b), RatioText(p.ratio));
   }
   if (std::none_of(pairs.begin(), pairs.end(), [](const Pair& p) { return p.a && p.b; })) {
     out += "no case is in both: nothing can be compared\n";
@@ -78,32 +69,24 @@ std::string CompareText(const std::string& a, const std::string& b,
 }
 
 std::string CompareMarkdown(const std::string& a, const std::string& b,
+                            const std::vector<Difference>& differences,
                             const std::vector<Pair>& pairs) {
-  std::string out = fmt::format("| img/s | {} | {} | ratio |\n|---|---|---|---|\n", MarkdownCell(a),
-                                MarkdownCell(b));
+  std::string out;
+  if (!differences.empty()) {
+    out += fmt::format("| | {} | {} |\n|---|---|---|\n", MarkdownCell(a), MarkdownCell(b));
+    for (const Difference& d : differences) {
+      out += fmt::format("| {} | {} | {} |\n", d.name, MarkdownCell(d.a), MarkdownCell(d.b));
+    }
+    out += "\n";
+  }
+  out += fmt::format("| img/s | {} | {} | ratio |\n|---|---|---|---|\n", MarkdownCell(a),
+                     MarkdownCell(b));
   for (const Pair& p : pairs) {
-    out += fmt::format("| {} | {} | {} | {} |\n", MarkdownCell(CaseText(p)), SpeedText(p.a),
-                       SpeedText(p.b), RatioText(p));
+    out += fmt::format("| {} | {} | {} | {} |\n", MarkdownCell(CaseText(Either(p).c)),
+                       SpeedText(p.a), SpeedText(p.b), RatioText(p.ratio));
   }
   if (double mean = MeanRatio(pairs); mean > 0) {
     out += fmt::format("| geometric mean | | | {:.3f} |\n", mean);
-  }
-  return out;
-}
-
-std::string CompareCsv(const std::string& a, const std::string& b, const std::vector<Pair>& pairs) {
-  std::string out = fmt::format("program,kind,model,batch,largest,precision,mode,{},{},ratio\n",
-                                CsvCell(a), CsvCell(b));
-  for (const Pair& p : pairs) {
-    const Case& c = (p.a ? p.a : p.b)->c;
-    out += fmt::format("{},{},{},{},{},{},{}", c.program, c.kind, CsvCell(c.model), c.batch,
-                       c.largest ? 1 : 0, c.precision, CsvCell(Mode(c)));
-    for (const Row* r : {p.a, p.b}) {
-      out += r == nullptr               ? ","
-             : r->status != Status::kOk ? fmt::format(",{}", StatusText(r->status))
-                                        : fmt::format(",{:.6g}", r->images_per_second);
-    }
-    out += p.ratio > 0 ? fmt::format(",{:.6g}\n", p.ratio) : ",\n";
   }
   return out;
 }

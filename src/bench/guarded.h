@@ -1,5 +1,5 @@
-// Runs a measurement and turns what it throws into the row's status, but for an interruption;
-// private to src/bench.
+// Runs a measurement and turns what it throws into the row's status, but for an interruption. The
+// row gets the time of its end. Private to src/bench.
 #pragma once
 
 #include <atomic>
@@ -40,6 +40,7 @@ void Guarded(Row* row, Body body) {
     row->status = Status::kFailed;
     row->reason = e.what();
   }
+  row->measured_ns = NowNs();
 }
 
 }  // namespace xp::bench

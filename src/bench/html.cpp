@@ -65,6 +65,14 @@ std::string Section(const std::string& name, const std::string& bars) {
                      EscapeHtml(name), bars);
 }
 
+std::string FactsTable(const Facts& facts) {
+  std::string out = "<table class=\"facts\">\n";
+  for (const auto& [name, text] : facts) {
+    out += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", EscapeHtml(name), EscapeHtml(text));
+  }
+  return out + "</table>\n";
+}
+
 double Share(const Row* r, double best) {
   return r != nullptr && r->status == Status::kOk && best > 0 ? r->images_per_second / best : 0;
 }
@@ -94,11 +102,7 @@ std::string Bars(const std::vector<Row>& rows) {
 }  // namespace
 
 std::string Html(const std::string& title, const Facts& facts, const std::vector<Row>& rows) {
-  std::string out = Head(title) + "<table class=\"facts\">\n";
-  for (const auto& [name, text] : facts) {
-    out += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", EscapeHtml(name), EscapeHtml(text));
-  }
-  out += "</table>\n" + Bars(rows);
+  std::string out = Head(title) + FactsTable(facts) + Bars(rows);
   bool throttled =
       std::any_of(rows.begin(), rows.end(), [](const Row& r) { return !r.throttled.empty(); });
   if (throttled) out += "<p>* something held the clocks down: see the notes.</p>\n";
@@ -147,6 +151,27 @@ std::string CompareHtml(const std::string& a, const std::string& b,
                        EscapeHtml(b), mean, EscapeHtml(a));
   }
   return out + kEnd;
+}
+
+std::string HistoryHtml(const std::vector<Call>& calls, const std::vector<CaseHistory>& cases) {
+  std::string out = Head("Training throughput through all calls");
+  for (const Call& call : calls) {
+    out += fmt::format("<section><h2>{}</h2>\n", EscapeHtml(OneLine(call.Shown())));
+    out += FactsTable(call.facts) + "</section>\n";
+  }
+  for (const CaseHistory& c : cases) {
+    double best = 0;
+    for (const auto& p : c.points) best = std::max(best, p.row->images_per_second);
+    std::string bars;
+    for (const auto& p : c.points) {
+      const std::string ratio = RatioText(p.ratio);
+      bars += Bar(OneLine(p.call->Shown()) + " " + TimeText(p.row->measured_ns),
+                  p.row->c.program == "torch" ? "second" : "first", Share(p.row, best),
+                  SpeedText(p.row) + (ratio.empty() ? "" : " (" + ratio + ")"));
+    }
+    out += Section(c.text, bars);
+  }
+  return out + "<p>In brackets: the ratio to the oldest measurement of the case.</p>\n" + kEnd;
 }
 
 }  // namespace xp::bench

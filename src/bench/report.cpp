@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
-#include "exp/base/escape.h"
 #include "src/bench/cells.h"
 
 namespace xp::bench {
@@ -76,55 +74,6 @@ std::string Markdown(const Facts& facts, const std::vector<Row>& rows) {
   for (const Row& r : rows) {
     out += "|";
     for (const Column* c : columns) out += fmt::format(" {} |", MarkdownCell(c->text(r)));
-    out += "\n";
-  }
-  return out;
-}
-
-std::string Csv(const std::vector<Row>& rows) {
-  std::string out =
-      "program,kind,model,batch,largest,precision,mode,device,status,images_per_second,"
-      "milliseconds,"
-      "fastest_milliseconds,slowest_milliseconds,spread,repeats,outliers,bytes,watts,celsius,sm_"
-      "mhz,"
-      "tflop_per_second,matrix_share,tb_per_second,copy_share,setup_seconds,first_epoch_seconds,"
-      "epoch_seconds,loss,throttled,reason\n";
-  for (const Row& r : rows) {
-    double ms = r.milliseconds;
-    auto number = [](double v) {
-      return v != 0 && std::isfinite(v) ? fmt::format("{:.6g}", v) : "";
-    };
-    std::vector<std::string> cells = {r.c.program,
-                                      r.c.kind,
-                                      r.c.model,
-                                      std::to_string(r.c.batch),
-                                      r.c.largest ? "1" : "0",
-                                      r.c.precision,
-                                      Mode(r.c),
-                                      r.device,
-                                      StatusText(r.status),
-                                      number(r.images_per_second),
-                                      number(ms),
-                                      number(r.fastest),
-                                      number(r.slowest),
-                                      r.repeats > 0 ? fmt::format("{:.6g}", r.spread) : "",
-                                      std::to_string(r.repeats),
-                                      std::to_string(r.outliers),
-                                      r.bytes > 0 ? std::to_string(r.bytes) : "",
-                                      number(r.watts),
-                                      number(r.celsius),
-                                      number(r.sm_mhz),
-                                      number(ms > 0 ? r.flop / ms * 1e-9 : 0),
-                                      number(r.matrix_share),
-                                      number(ms > 0 ? r.moved_bytes / ms * 1e-9 : 0),
-                                      number(r.copy_share),
-                                      number(r.setup_seconds),
-                                      number(r.first_epoch_seconds),
-                                      number(r.epoch_seconds),
-                                      number(r.loss),
-                                      Joined(r.throttled),
-                                      OneLine(r.reason)};
-    for (size_t i = 0; i < cells.size(); ++i) out += (i == 0 ? "" : ",") + CsvCell(cells[i]);
     out += "\n";
   }
   return out;

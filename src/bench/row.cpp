@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -34,6 +35,7 @@ void ForEachField(SomeRow& r, Field field) {
   field("reason", r.reason, false);
   field("device", r.device, false);
   field("machine", r.machine, false);
+  field("measured_ns", r.measured_ns, false);
   field("images_per_second", r.images_per_second, false);
   field("milliseconds", r.milliseconds, false);
   field("fastest_milliseconds", r.fastest, false);
@@ -107,6 +109,12 @@ std::string Key(const Case& c) {
   return fmt::format("{}|{}|{}|{}|{}|{}", c.program, c.kind, loader ? "" : c.model,
                      c.largest ? "largest" : std::to_string(c.batch), loader ? "" : c.precision,
                      Mode(c));
+}
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 std::string RowJson(const Row& r) {

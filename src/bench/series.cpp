@@ -23,6 +23,7 @@ Row Answered(const Case& c, Status status, const std::string& reason) {
   row.c = c;
   row.status = status;
   row.reason = reason;
+  row.measured_ns = NowNs();
   return row;
 }
 

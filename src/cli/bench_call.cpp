@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
+#include "exp/base/json_text.h"
 #include "exp/bench/report.h"
 #include "exp/bench/throughput.h"
 #include "exp/config/canonical.h"
@@ -48,6 +49,7 @@ config::Resolved MatrixOf(const record::BenchRecord& record) {
 BenchCall::BenchCall(const BenchCallOptions& options, const std::vector<std::string>& command,
                      const config::Resolved& matrix, const record::BenchRecord* continued)
     : options_(options),
+      begun_ns_(bench::NowNs()),
       environment_(MachineEnvironment(false)),
       matrix_(bench::ReadMatrix(matrix.root, Case{})),
       series_(&StopSignals::flag()) {
@@ -56,7 +58,11 @@ BenchCall::BenchCall(const BenchCallOptions& options, const std::vector<std::str
   } else if (!options.no_store) {
     OpenStore(command, matrix);
   }
-  record_.environment_json = continued ? record_.environment_json : environment_;
+  if (continued == nullptr) {  // also of a call that isn't stored
+    record_.environment_json = environment_;
+    record_.machine = record::MachineIdentity(environment_);
+    record_.host = TextAt(nlohmann::json::parse(environment_, nullptr, false), "/os/host");
+  }
   live_ = !options.past.json && ::isatty(STDERR_FILENO) == 1;
   if (options.past.json) return;
   Say("{}\n", bench::HeadLine());
@@ -190,8 +196,11 @@ void BenchCall::Announce(const Case& c) const {
 }
 
 void BenchCall::Put(Row row, size_t position) {
-  row.machine = other_machine_;
-  CompareWithDevice(&row);
+  // One that answers another case, too ("measured once, above") may be of an earlier attempt.
+  if (row.measured_ns >= begun_ns_) {
+    row.machine = other_machine_;
+    CompareWithDevice(&row);
+  }
   const bool again = position < rows_.size();
   Store(row, position, again);
   if (device_.empty() && row.c.kind == "step") device_ = row.device;
@@ -249,6 +258,7 @@ void BenchCall::CompareWithDevice(Row* row) {
   bool step = row->c.kind != "loader" && row->status == Status::kOk && row->c.program == "exp";
   if (!step) return;
   std::string key = row->c.device + " " + row->c.precision;
+  if (!other_machine_.empty()) key += " on " + other_machine_;
   auto found = speeds_.find(key);
   if (found == speeds_.end()) found = speeds_.emplace(key, bench::SpeedsFor(row->c)).first;
   bench::CompareWithSpeeds(found->second, row);
@@ -261,7 +271,7 @@ void BenchCall::Finish() {
     for (const auto& [key, s] : speeds_) Say("{}: {}\n", key, bench::SpeedsText(s));
     if (store_) Say("stored as {} in {}\n", record_.name, store_->folder().string());
   }
-  WriteBenchFiles(record_, rows_, options_.past);
+  WriteBenchFiles(CallOf(record_, rows_), record_.device, options_.past);
 }
 
 }  // namespace xp::cli

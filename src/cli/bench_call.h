@@ -65,6 +65,7 @@ class BenchCall {
   void Finish();
 
   const BenchCallOptions& options_;
+  int64_t begun_ns_;  // this attempt
   std::string environment_, device_, other_machine_;
   bench::Matrix matrix_;
   bench::StepSeries series_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,33 @@ std::string GpuNames(const json& environment) {
   return names;
 }
 
+// "2026-12-02 23:08:56 to 2026-12-03 01:00:12": from the call's begin to its last row, which may be
+// of a day on which it was continued.
+std::string WhenMeasured(const record::BenchRecord& r, const std::vector<bench::Row>& rows) {
+  int64_t first = r.created_ns, last = r.created_ns;
+  for (const bench::Row& row : rows) {
+    if (row.measured_ns == 0) continue;
+    first = first == 0 ? row.measured_ns : std::min(first, row.measured_ns);
+    last = std::max(last, row.measured_ns);
+  }
+  if (first == 0) return "";
+  const std::string begin = record::ShowTime(first), end = record::ShowTime(last);
+  return begin == end ? begin : begin + " to " + end;
+}
+
+// Identities: that of the call, and of others that it was continued on.
+std::string Machines(const record::BenchRecord& r, const std::vector<bench::Row>& rows) {
+  std::map<std::string, size_t> others;
+  for (const bench::Row& row : rows) {
+    if (!row.machine.empty() && row.machine != r.machine) ++others[row.machine];
+  }
+  std::string text = r.machine;
+  for (const auto& [machine, count] : others) {
+    text += fmt::format(", {} for {} of {} rows", machine, count, rows.size());
+  }
+  return text;
+}
+
 }  // namespace
 
 bench::Facts StateFacts(const std::string& environment_json) {
@@ -52,16 +80,20 @@ bench::Facts StateFacts(const std::string& environment_json) {
   return facts;
 }
 
-bench::Facts FactsOf(const record::BenchRecord& r) {
-  bench::Facts facts;
+bench::Call CallOf(const record::BenchRecord& r, std::vector<bench::Row> rows) {
+  bench::Call call{
+      Printable(r.name), Printable(r.label), r.machine, StateFacts(r.environment_json), {},
+      std::move(rows)};
+  bench::Facts& facts = call.facts;
   Add("call", r.name + (r.label.empty() ? "" : " (" + r.label + ")"), &facts);
-  Add("measured", r.created_ns > 0 ? record::ShowTime(r.created_ns) : "", &facts);
+  Add("measured", WhenMeasured(r, call.rows), &facts);
   Add("device", r.device, &facts);
-  for (auto& fact : StateFacts(r.environment_json)) facts.push_back(std::move(fact));
+  Add("machine", Machines(r, call.rows), &facts);
+  facts.insert(facts.end(), call.state.begin(), call.state.end());
   for (const auto& [key, speeds] : bench::SpeedsFromJson(r.speeds_json)) {
     Add("best of " + key, bench::SpeedsText(speeds), &facts);
   }
-  return facts;
+  return call;
 }
 
 }  // namespace xp::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "exp/bench/report.h"
 #include "exp/record/bench_store.h"
@@ -10,7 +11,8 @@ namespace xp::cli {
 
 // Of the machine and the program, by an environment (MachineEnvironment), most telling first.
 bench::Facts StateFacts(const std::string& environment_json);
-// These, with when and on what the call was measured, and the device's best speeds.
-bench::Facts FactsOf(const record::BenchRecord& record);
+// The call with its rows, and what stands above its table: its state, when and on what it was
+// measured, and the device's best speeds.
+bench::Call CallOf(const record::BenchRecord& record, std::vector<bench::Row> rows);
 
 }  // namespace xp::cli

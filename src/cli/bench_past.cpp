@@ -14,6 +14,7 @@
 #include "exp/models/zoo.h"
 #include "exp/record/reader.h"
 #include "src/cli/bench_facts.h"
+#include "src/cli/run_json.h"
 #include "src/cli/table.h"
 
 namespace fs = std::filesystem;
@@ -24,89 +25,119 @@ namespace {
 using bench::Row;
 using nlohmann::json;
 
-std::string Name(const record::BenchRecord& r) {
-  return Printable(r.label.empty() ? r.name : r.label);
-}
-
 template <class Text>
 void Write(const std::string& path, Text text) {
   if (!path.empty()) WriteFileAtomic(path, text());
 }
 
-std::string CompareJson(const record::BenchRecord& a, const record::BenchRecord& b,
+// With its rows.
+bench::Call Load(const record::Store& store, const record::BenchRecord& r) {
+  return CallOf(r, RowsOf(store, r));
+}
+
+std::string CompareJson(const bench::Call& a, const bench::Call& b,
+                        const std::vector<bench::Difference>& differences,
                         const std::vector<bench::Pair>& pairs) {
-  json list = json::array();
-  for (const bench::Pair& p : pairs) {
-    list.push_back({{"key", p.key},
-                    {"a", p.a ? json::parse(bench::RowJson(*p.a)) : json()},
-                    {"b", p.b ? json::parse(bench::RowJson(*p.b)) : json()},
-                    {"ratio", p.ratio > 0 ? json(p.ratio) : json()}});
+  json out = {{"a", a.name},
+              {"b", b.name},
+              {"differences", json::array()},
+              {"pairs", json::array()},
+              {"mean_ratio", bench::MeanRatio(pairs)}};
+  for (const bench::Difference& d : differences) {
+    out["differences"].push_back({{"name", d.name}, {"a", d.a}, {"b", d.b}});
   }
-  json out = {
-      {"a", a.name}, {"b", b.name}, {"pairs", list}, {"mean_ratio", bench::MeanRatio(pairs)}};
-  return out.dump(2);
+  for (const bench::Pair& p : pairs) {
+    out["pairs"].push_back({{"key", p.key},
+                            {"a", p.a ? json::parse(bench::RowJson(*p.a)) : json()},
+                            {"b", p.b ? json::parse(bench::RowJson(*p.b)) : json()},
+                            {"ratio", p.ratio > 0 ? json(p.ratio) : json()}});
+  }
+  return DumpJson(out);
 }
 
 int Compare(const record::Store& store, const bench::PastOptions& options) {
-  record::BenchRecord a = record::FindBench(store, options.compare[0]),
-                      b = record::FindBench(store, options.compare[1]);
-  std::vector<Row> rows_a = RowsOf(store, a), rows_b = RowsOf(store, b);
-  std::vector<bench::Pair> pairs = bench::PairUp(rows_a, rows_b);
-  std::string name_a = Name(a), name_b = Name(b);
-  if (name_a == name_b) name_a += " " + a.name, name_b += " " + b.name;
-  std::vector<bench::Difference> differences = bench::Differences(FactsOf(a), FactsOf(b));
-  Write(options.markdown, [&] { return bench::CompareMarkdown(name_a, name_b, pairs); });
-  Write(options.csv, [&] { return bench::CompareCsv(name_a, name_b, pairs); });
-  Write(options.html, [&] { return bench::CompareHtml(name_a, name_b, differences, pairs); });
+  bench::Call a = Load(store, record::FindBench(store, options.compare[0])),
+              b = Load(store, record::FindBench(store, options.compare[1]));
+  if (a.Shown() == b.Shown()) a.label += " " + a.name, b.label += " " + b.name;
+  const std::vector<bench::Pair> pairs = bench::PairUp(a.rows, b.rows);
+  const std::vector<bench::Difference> differences = bench::Differences(a.facts, b.facts);
+  Write(options.markdown,
+        [&] { return bench::CompareMarkdown(a.Shown(), b.Shown(), differences, pairs); });
+  Write(options.csv, [&] { return bench::CompareCsv(a, b, pairs); });
+  Write(options.html, [&] { return bench::CompareHtml(a.Shown(), b.Shown(), differences, pairs); });
   if (options.json) {
-    fmt::print("{}\n", CompareJson(a, b, pairs));
+    fmt::print("{}\n", CompareJson(a, b, differences, pairs));
     return 0;
   }
   std::vector<std::vector<std::string>> lines;
   lines.reserve(differences.size());
   for (const bench::Difference& d : differences) lines.push_back({d.name, d.a, d.b});
-  PrintTable({"", name_a, name_b}, lines, 60);
-  fmt::print("\n{}", bench::CompareText(name_a, name_b, pairs));
+  PrintTable({"", a.Shown(), b.Shown()}, lines, 60);
+  fmt::print("\n{}", bench::CompareText(a.Shown(), b.Shown(), pairs));
   return 0;
+}
+
+void KeepModels(const std::vector<std::string>& models, std::vector<Row>* rows) {
+  if (models.empty()) return;
+  std::erase_if(*rows, [&](const Row& row) {
+    return std::find(models.begin(), models.end(), row.c.model) == models.end();
+  });
+}
+
+void PrintCalls(const std::vector<record::BenchRecord>& records,
+                const std::vector<bench::Call>& calls) {
+  std::vector<std::vector<std::string>> lines;
+  lines.reserve(records.size());
+  for (size_t i = 0; i < records.size(); ++i) {
+    const record::BenchRecord& r = records[i];
+    json e = json::parse(r.environment_json, nullptr, false);
+    lines.push_back({r.name, r.label, record::ShowTime(r.created_ns), r.host, r.device,
+                     TextAt(e, "/gpu/driver"), TextAt(e, "/gpu/cudnn"), TextAt(e, "/os/container"),
+                     std::to_string(calls[i].rows.size())});
+  }
+  PrintTable({"CALL", "LABEL", "WHEN", "HOST", "DEVICE", "DRIVER", "CUDNN", "CONTAINER", "ROWS"},
+             lines, 44);
+}
+
+void PrintCases(const std::vector<bench::CaseHistory>& cases) {
+  std::vector<std::vector<std::string>> lines;
+  for (const bench::CaseHistory& c : cases) {
+    for (const bench::CaseHistory::Point& p : c.points) {
+      const Row& row = *p.row;
+      lines.push_back({c.text, p.call->Shown(),
+                       row.measured_ns > 0 ? record::ShowTime(row.measured_ns) : "", row.device,
+                       row.status == bench::Status::kOk
+                           ? fmt::format("{:.1f}", row.images_per_second)
+                           : bench::StatusText(row.status),
+                       p.ratio > 0 ? fmt::format("{:.3f}", p.ratio) : ""});
+    }
+  }
+  fmt::print("\n");
+  PrintTable({"CASE", "CALL", "WHEN", "DEVICE", "IMG/S", "RATIO"}, lines, 64);
 }
 
 // The calls; with models, also each case's img/s through them.
 int History(const record::Store& store, const bench::PastOptions& options) {
-  std::vector<record::BenchRecord> all = record::ListBenches(store);
+  const std::vector<record::BenchRecord> records = record::ListBenches(store);
+  std::vector<bench::Call> calls;
+  calls.reserve(records.size());
+  for (const record::BenchRecord& r : records) calls.push_back(Load(store, r));
+  const std::vector<bench::CaseHistory> cases = bench::Through(calls, options.models);
+  Write(options.markdown, [&] { return bench::HistoryMarkdown(calls, cases); });
+  Write(options.html, [&] { return bench::HistoryHtml(calls, cases); });
+  std::vector<bench::Call> wanted = calls;
+  for (bench::Call& call : wanted) KeepModels(options.models, &call.rows);
+  Write(options.csv, [&] { return bench::Csv(wanted); });
   if (options.json) {
     json out = json::array();
-    for (const record::BenchRecord& r : all)
-      out.push_back(json::parse(BenchJson(r, RowsOf(store, r))));
-    fmt::print("{}\n", out.dump(2));
+    for (size_t i = 0; i < records.size(); ++i) {
+      out.push_back(json::parse(BenchJson(records[i], wanted[i].rows)));
+    }
+    fmt::print("{}\n", DumpJson(out));
     return 0;
   }
-  std::vector<std::vector<std::string>> lines, cases;
-  for (const record::BenchRecord& r : all) {
-    json e = json::parse(r.environment_json, nullptr, false);
-    std::vector<Row> rows = RowsOf(store, r);
-    lines.push_back({r.name, r.label, record::ShowTime(r.created_ns), r.host, r.device,
-                     TextAt(e, "/gpu/driver"), TextAt(e, "/gpu/cudnn"), TextAt(e, "/os/container"),
-                     std::to_string(rows.size())});
-    for (const Row& row : rows) {
-      bool wanted = std::find(options.models.begin(), options.models.end(), row.c.model) !=
-                    options.models.end();
-      if (!wanted) continue;
-      cases.push_back({row.c.program + " " + row.c.kind + " " + row.c.model,
-                       std::to_string(row.c.batch) + (row.c.largest ? " max" : ""), row.c.precision,
-                       bench::Mode(row.c), r.name, record::ShowTime(r.created_ns),
-                       row.status == bench::Status::kOk
-                           ? fmt::format("{:.1f}", row.images_per_second)
-                           : bench::StatusText(row.status)});
-    }
-  }
-  PrintTable({"CALL", "LABEL", "WHEN", "HOST", "DEVICE", "DRIVER", "CUDNN", "CONTAINER", "ROWS"},
-             lines, 44);
-  if (cases.empty()) return 0;
-  std::stable_sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) {
-    return std::tie(a[0], a[2], a[3], a[1]) < std::tie(b[0], b[2], b[3], b[1]);
-  });
-  fmt::print("\n");
-  PrintTable({"CASE", "BATCH", "PRECISION", "MODE", "CALL", "WHEN", "IMG/S"}, cases, 44);
+  PrintCalls(records, calls);
+  if (!options.models.empty() && !cases.empty()) PrintCases(cases);
   return 0;
 }
 
@@ -135,13 +166,13 @@ std::string BenchJson(const record::BenchRecord& r, const std::vector<Row>& rows
   return out.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
-void WriteBenchFiles(const record::BenchRecord& r, const std::vector<Row>& rows,
+void WriteBenchFiles(const bench::Call& call, const std::string& device,
                      const bench::PastOptions& options) {
-  Write(options.markdown, [&] { return bench::Markdown(FactsOf(r), rows); });
-  Write(options.csv, [&] { return bench::Csv(rows); });
+  Write(options.markdown, [&] { return bench::Markdown(call.facts, call.rows); });
+  Write(options.csv, [&] { return bench::Csv({call}); });
   Write(options.html, [&] {
-    std::string title = "Training throughput" + (r.device.empty() ? "" : ": " + r.device);
-    return bench::Html(title, FactsOf(r), rows);
+    std::string title = "Training throughput" + (device.empty() ? "" : ": " + device);
+    return bench::Html(title, call.facts, call.rows);
   });
 }
 
@@ -164,29 +195,24 @@ void RequireWritable(const bench::PastOptions& options) {
 }
 
 int ShowPast(const bench::PastOptions& options) {
-  bool files = !options.markdown.empty() || !options.csv.empty() || !options.html.empty();
-  if (options.history && files) {
-    throw UsageError({.what = "--history writes no file",
-                      .where = "--markdown, --csv, --html",
-                      .next = "`exp bench --show CALL` or `--compare A B` write one"});
-  }
   for (const std::string& model : options.models) models::FindInZoo(model);
+  RequireWritable(options);
   record::Store store = record::OpenFoundStore(options.store);
   if (!options.compare.empty()) return Compare(store, options);
   if (options.history) return History(store, options);
-  record::BenchRecord r = record::FindBench(store, *options.show);
-  std::vector<Row> rows = RowsOf(store, r);
+  const record::BenchRecord r = record::FindBench(store, *options.show);
+  const bench::Call call = Load(store, r);
   if (options.json) {
-    fmt::print("{}\n", BenchJson(r, rows));
+    fmt::print("{}\n", BenchJson(r, call.rows));
   } else {
-    for (const auto& [name, text] : FactsOf(r)) fmt::print("{:<22} {}\n", name, text);
+    for (const auto& [name, text] : call.facts) fmt::print("{:<22} {}\n", name, text);
     fmt::print("\n{}\n", bench::HeadLine());
-    for (const Row& row : rows) {
+    for (const Row& row : call.rows) {
       fmt::print("{}\n", bench::RowLine(row));
       if (!row.profile.empty()) fmt::print("{}", bench::ProfileText(row));
     }
   }
-  WriteBenchFiles(r, rows, options);
+  WriteBenchFiles(call, r.device, options);
   return 0;
 }
 

@@ -28,7 +28,7 @@ namespace xp::cli {
 void RequireWritable(const bench::PastOptions& options);
 int ShowPast(const bench::PastOptions& options);
 std::vector<bench::Row> RowsOf(const record::Store& store, const record::BenchRecord& record);
-void WriteBenchFiles(const record::BenchRecord& record, const std::vector<bench::Row>& rows,
+void WriteBenchFiles(const bench::Call& call, const std::string& device,
                      const bench::PastOptions& options);
 std::string BenchJson(const record::BenchRecord& record, const std::vector<bench::Row>& rows);
 

@@ -223,7 +223,7 @@ std::string HostSystem::Output(const std::vector<std::string>& command) const {
   if (!root_.empty()) return "";
   ChildProcess child(command);
   std::string text = child.Rest(5);
-  return child.Wait() == 0 ? text : "";
+  return child.Wait(1) == 0 ? text : "";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -126,6 +127,24 @@ TEST_CASE("a child's lines: empty ones are lines, the end is none") {
   CHECK(child.Line(10) == "");
   CHECK_FALSE(child.Line(10));
   CHECK(child.Rest(1) == "b");
+  CHECK(child.at_end());
+  xp::ChildProcess killed({"sh", "-c", "kill -9 $$"});
+  CHECK(killed.Wait() == -1);
+}
+
+TEST_CASE("a child that goes on without output is waited for no longer than was said") {
+  const auto start = std::chrono::steady_clock::now();
+  xp::ChildProcess child({"sh", "-c", "exec >&-; exec sleep 100"});
+  CHECK_FALSE(child.Line(10));
+  CHECK(child.at_end());
+  CHECK(child.Wait(0.1) == xp::ChildProcess::kEnded);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  xp::ChildProcess floods({"sh", "-c", "yes | tr -d '\\n'"});
+  CHECK(floods.Rest(20).size() > (size_t{16} << 20));
+  CHECK(floods.Wait(0.1) == xp::ChildProcess::kEnded);
+  xp::ChildProcess ends({"sh", "-c", "exec >&-; sleep 0.1; exit 3"});
+  CHECK_FALSE(ends.Line(10));
+  CHECK(ends.Wait() == 3);
 }
 
 TEST_CASE("UTF-8 is told from what only looks like it, as RFC 3629 says") {

@@ -58,13 +58,21 @@ TEST_CASE("two calls side by side") {
   CHECK(text.find("no case is in both") == std::string::npos);
   CHECK(CompareText("a", "b", PairUp({a[0]}, {b[1]})).find("no case is in both") !=
         std::string::npos);
-  CHECK(CompareMarkdown("a", "b", pairs).find("| 100.0 | 150.0 | 1.500 |") != std::string::npos);
-  CHECK(CompareCsv("a,1", "b", pairs) ==
-        "program,kind,model,batch,largest,precision,mode,\"a,1\",b,ratio\n"
-        "exp,step,resnet50,64,0,fp32,graph fused deterministic,100,150,1.5\n"
-        "exp,step,resnet50,128,0,fp32,graph fused deterministic,mem lim,,\n"
-        "torch,step,resnet50,64,0,fp32, deterministic,80,,\n"
-        "exp,step,resnet50,256,0,fp32,graph fused deterministic,,300,\n");
+  std::string markdown = CompareMarkdown("a", "b", {{"driver", "1", "2"}}, pairs);
+  CHECK(markdown.find("| 100.0 | 150.0 | 1.500 |") != std::string::npos);
+  CHECK(markdown.find("| driver | 1 | 2 |") != std::string::npos);
+  b[0].measured_ns = 1;
+  b[0].machine = "m3";
+  CHECK(
+      CompareCsv({"f0", "a,1", "m1", {{"driver", "1"}, {"CPU", "x"}}, {}, {}},
+                 {"f1", "b", "m2", {}, {}, {}}, PairUp(a, b)) ==
+      "program,kind,model,batch,largest,precision,mode,\"a,1\",b,ratio,a_measured_at,a_machine,"
+      "a_environment,b_measured_at,b_machine,b_environment\n"
+      "exp,step,resnet50,64,0,fp32,graph fused deterministic,100,150,1.5,,m1,driver: 1; CPU: x,"
+      "1970-01-01T00:00:00Z,m3,\n"
+      "exp,step,resnet50,128,0,fp32,graph fused deterministic,mem lim,,,,m1,driver: 1; CPU: x,,,\n"
+      "torch,step,resnet50,64,0,fp32, deterministic,80,,,,m1,driver: 1; CPU: x,,,\n"
+      "exp,step,resnet50,256,0,fp32,graph fused deterministic,,300,,,,,,m2,\n");
   std::string html = CompareHtml("a", "<b>", Differences({{"driver", "1"}}, {}), pairs);
   CHECK(html.find("<tr><td>driver</td><td>1</td><td>-</td></tr>") != std::string::npos);
   CHECK(html.find("<b>") == std::string::npos);
@@ -84,6 +92,56 @@ TEST_CASE("a loader is the same loader whatever the steps of its call were") {
   CHECK(CompareText("a", "b", PairUp({a}, {b})).find("loader 64 4 workers") != std::string::npos);
   b.c.height = b.c.width = 300;  // other images are another case
   CHECK(PairUp({a}, {b}).size() == 2);
+}
+
+TEST_CASE("a row of a CSV says when, on which machine and in which state it was measured") {
+  Row a = Made("exp", 64, 100), b = Made("exp", 128, 200), old = Made("exp", 256, 300);
+  a.measured_ns = 1'780'000'000'000'000'000;
+  b.measured_ns = a.measured_ns + 86'400'000'000'000;  // a day later, on another card
+  b.machine = "m2";
+  const std::string csv =
+      Csv({{"f0", "x", "m1", {{"driver", "580"}, {"CPU", "y, 8 threads"}}, {}, {a, b}},
+           {"f1", "", "m3", {{"driver", "590"}}, {}, {old}}});
+  CHECK(csv.find(",reason,measured_at,call,label,machine,environment\n") != std::string::npos);
+  CHECK(csv.find(",2026-05-28T20:26:40Z,f0,x,m1,\"driver: 580; CPU: y, 8 threads\"\n") !=
+        std::string::npos);
+  CHECK(csv.find(",2026-05-29T20:26:40Z,f0,x,m2,\"driver: 580; CPU: y, 8 threads\"\n") !=
+        std::string::npos);
+  CHECK(csv.find(",,f1,,m3,driver: 590\n") != std::string::npos);  // of before times were kept
+  for (const std::string& page : {Markdown({}, {a, b}), Html("T", {}, {a, b})}) {
+    CHECK(page.find("2026-05-29T20:26:40Z") != std::string::npos);
+    CHECK(page.find("on another machine: m2") != std::string::npos);
+  }
+  CHECK(Markdown({}, {old}).find("| measured |") == std::string::npos);
+}
+
+TEST_CASE("a case through all calls, against its oldest measurement") {
+  Row first = Made("exp", 64, 100), second = Made("exp", 64, 150), failed = Made("exp", 64, 0);
+  failed.status = Status::kFailed;
+  Row other = Made("exp", 64, 10);
+  other.c.model = "resnet18";
+  // The newest first, as the store lists them.
+  const std::vector<Call> calls = {{"f2", "new|<b>", "m", {}, {{"driver", "590"}}, {second, other}},
+                                   {"f1", "", "m", {}, {{"driver", "580"}}, {first}},
+                                   {"f0", "", "m", {}, {}, {failed}}};
+  const std::vector<CaseHistory> cases = Through(calls, {});
+  REQUIRE(cases.size() == 2);
+  CHECK(cases[0].text == "resnet50 64 fp32 graph fused deterministic");
+  REQUIRE(cases[0].points.size() == 3);
+  CHECK((cases[0].points[0].ratio == 0 && cases[0].points[1].ratio == 1));
+  CHECK((cases[0].points[2].ratio == 1.5 && cases[0].points[2].call == &calls[0]));
+  CHECK(cases[1].points.front().ratio == 1);
+  REQUIRE(Through(calls, {"resnet18"}).size() == 1);
+  CHECK(Through(calls, {"ssd300_vgg16"}).empty());
+  const std::string markdown = HistoryMarkdown(calls, cases);
+  CHECK(markdown.find("- f1; driver: 580\n") != std::string::npos);
+  CHECK(markdown.find("graph fused deterministic | f0 |  | fail |  |\n") != std::string::npos);
+  CHECK(markdown.find("| new\\|&lt;b> |  | 150.0 | 1.500 |") != std::string::npos);
+  const std::string html = HistoryHtml(calls, cases);
+  CHECK(html.find("width:66.7%\"></span></span><span class=\"value\">100.0 (1.000)<") !=
+        std::string::npos);
+  CHECK(html.find("<td>driver</td><td>590</td>") != std::string::npos);
+  CHECK(html.find("<b>") == std::string::npos);
 }
 
 TEST_CASE("what two machines differ in") {
@@ -108,11 +166,11 @@ TEST_CASE("Markdown, CSV and HTML hold every row and escape what must be") {
   CHECK(md.find("- device: &lt;b>H200") != std::string::npos);
   CHECK(md.find("- call: 1 (a b)\n") != std::string::npos);
   std::vector<Pair> pairs = PairUp(rows, rows);
-  CHECK(CompareMarkdown("x|y\nz", "<i>", pairs).find("x\\|y z") != std::string::npos);
-  CHECK(CompareMarkdown("x", "<i>", pairs).find("<i>") == std::string::npos);
+  CHECK(CompareMarkdown("x|y\nz", "<i>", {}, pairs).find("x\\|y z") != std::string::npos);
+  CHECK(CompareMarkdown("x", "<i>", {}, pairs).find("<i>") == std::string::npos);
   CHECK(md.find("| exp | resnet50 | 64 |") != std::string::npos);
   CHECK(md.find("a \\| b") != std::string::npos);
-  std::string csv = Csv(rows);
+  std::string csv = Csv({{"f0", "", "m", {}, {}, rows}});
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 4);
   CHECK(csv.find("\"mem lim: a | b, \"\"<c>\"\" next\"") != std::string::npos);
   std::string html = Html("T", facts, rows);

@@ -1,6 +1,7 @@
 // The peer, by programs that stand for Python.
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -42,7 +43,9 @@ TEST_CASE("a peer that isn't there is a row with the reason") {
   Peer missing(R"(echo '{"missing": "ModuleNotFoundError: torch"}')");
   std::vector<Row> rows = Measured(missing.path, Cases(3));
   REQUIRE(rows.size() == 3);
-  CHECK(rows[2].reason == "PyTorch isn't there (ModuleNotFoundError: torch)");
+  CHECK(rows[2].reason ==
+        "PyTorch isn't there (ModuleNotFoundError: torch): --python names the "
+        "Python that has it");
 }
 
 TEST_CASE("what a library prints between the results shifts no row") {
@@ -64,9 +67,9 @@ TEST_CASE("a case that ends the peer costs its own row only") {
   // The second process is given the cases behind the one that killed the first.
   Peer peer(
       "if [ -e once ]; then\n"
-      R"(echo '{"status":"ok","images_per_second":7}')"
+      R"(echo '{"status":"ok","images_per_second":7,"milliseconds":1}')"
       "\nelse\ntouch once\n"
-      R"(echo '{"status":"ok","images_per_second":5}')"
+      R"(echo '{"status":"ok","images_per_second":5,"milliseconds":1}')"
       "\nkill -9 $$\nfi\n");
   std::vector<Row> rows = Measured(peer.path, Cases(3));
   REQUIRE(rows.size() == 3);
@@ -79,6 +82,51 @@ TEST_CASE("a case that ends the peer costs its own row only") {
   rows = Measured(ends.path, Cases(2));
   REQUIRE(rows.size() == 2);
   CHECK(rows[1].reason == "the peer ended with exit code 3");
+}
+
+TEST_CASE("what a peer can't have measured is a failed row") {
+  for (const char* line :
+       {R"({"status":"ok"})", R"({"status":"ok","images_per_second":-5,"milliseconds":1})",
+        R"({"status":"ok","images_per_second":5,"milliseconds":1,"repeats":-3})",
+        R"({"status":"ok","images_per_second":"fast","milliseconds":1})", R"({"status":"fine"})",
+        R"({"status":"fail"})", "{", R"({"missing")"}) {
+    Peer peer(std::string("echo '") + line + "'\n");
+    const std::vector<Row> rows = Measured(peer.path, Cases(1));
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0].status == Status::kFailed);
+    CHECK(!rows[0].reason.empty());
+    CHECK(rows[0].measured_ns > 0);
+  }
+  Peer number(R"(echo '{"missing": 3}')");
+  CHECK(Measured(number.path, Cases(1)).at(0).reason.starts_with("PyTorch isn't there (3)"));
+}
+
+TEST_CASE("a peer that only prints something else, or prints nothing and goes on, is given up") {
+  for (const char* script : {"yes\n", "yes | tr -d '\\n'\n", "exec >&-\nexec sleep 100\n"}) {
+    Peer peer(script);
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<Row> rows = Measured(peer.path, Cases(1));
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0].status == Status::kFailed);
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
+  }
+}
+
+TEST_CASE("more cases than an argument holds go to the peer in several processes") {
+  // Each answers as many as it was given, and says in a file how many those were.
+  Peer peer(
+      "echo \"$3\" | tr -cd '{' | wc -c >>given\n"
+      "for i in $(seq \"$(tail -1 given)\"); do\n"
+      R"(echo '{"status":"ok","images_per_second":5,"milliseconds":1}')"
+      "\ndone\n");
+  const std::vector<Row> rows = Measured(peer.path, Cases(1500));
+  REQUIRE(rows.size() == 1500);
+  for (const Row& row : rows) CHECK(row.status == Status::kOk);
+  std::ifstream given(peer.folder.path() + "/given");
+  int sum = 0, processes = 0;
+  for (int n = 0; given >> n; ++processes) sum += n;
+  CHECK(sum == 1500);
+  CHECK((processes >= 2 && processes < 20));
 }
 
 TEST_CASE("a peer is stopped, too") {

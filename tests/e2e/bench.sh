@@ -71,6 +71,27 @@ done
 "$exp" bench --show INT --json >before.json
 expect 0 "continues" "$exp" bench --continue INT --csv whole.csv
 [ "$(wc -l <whole.csv)" = 20 ] || fail "rows of the CSV: $(cat whole.csv)"
+# The CSV tells when and where each row was measured, those that were taken over, too.
+"$exp" bench --compare one INT --csv pairs.csv --json >pairs.json
+"$exp" bench --history --csv all.csv --markdown all.md --html all.html --json >all.json
+"$exp" bench --history --model resnet18 >history.txt
+python3 - <<'END'
+import csv, json
+rows, call = list(csv.DictReader(open("whole.csv"))), json.load(open("before.json"))
+times = [r["measured_at"] for r in rows]
+assert times == sorted(times) and all(len(t) == 20 and t[10] == "T" and t[19] == "Z" for t in times), times
+assert {(r["call"], r["label"], r["machine"]) for r in rows} == {(call["name"], "INT", call["machine"])}, rows[0]
+build = "exp's build: " + call["environment"]["program"]["build_id"][:12]
+assert all(build in r["environment"] for r in rows), rows[0]
+pairs = [p for p in csv.DictReader(open("pairs.csv")) if p["one"] and p["INT"]]
+assert pairs and all(p["a_machine"] == p["b_machine"] == call["machine"] and p["a_measured_at"] < p["b_measured_at"] for p in pairs), pairs
+assert [d["b"] for d in json.load(open("pairs.json"))["differences"] if d["name"] == "call"] == [call["name"] + " (INT)"]
+everything = list(csv.DictReader(open("all.csv")))
+assert {r["label"] for r in everything} == {"one", "two", "INT", "KILL"}
+assert len(everything) == sum(len(c["rows"]) for c in json.load(open("all.json")))
+assert "| ratio |" in open("all.md").read() and 'class="bar first"' in open("all.html").read()
+assert "RATIO" in open("history.txt").read() and "1.000" in open("history.txt").read()
+END
 "$exp" bench --show INT --json >after.json
 fits bench after.json
 python3 -c '
@@ -92,6 +113,28 @@ for both in "--history --show INT" "--show INT --compare INT KILL" "--continue I
   "--show INT --model resnet18" "--history --label new" "--show INT --against torch"; do
   refused 2 "exp bench --help" "$exp" bench $both
 done
+# Begun on another machine of the kind: rows are of the machine that measured them, also where they answer a second case.
+"$exp" bench tiny.yaml "${small[@]}" --batch 1 --set fusion=true --set ~loader --set ~end_to_end --label moved >/dev/null
+python3 - <<'END'
+import json, sqlite3
+db = sqlite3.connect(".exp/exp.db")
+matrix = json.loads(db.execute("SELECT matrix FROM bench WHERE label='moved'").fetchone()[0])
+matrix.update(precisions=["fp32", "tf32"], batches=[1, 2])
+db.execute("UPDATE bench SET machine='elsewhere', matrix=? WHERE label='moved'", (json.dumps(matrix),))
+db.commit()
+END
+expect 0 "on another machine" "$exp" bench --continue moved --csv moved.csv
+"$exp" bench --show moved --json >moved.json
+fits bench moved.json
+python3 - <<'END'
+import csv, json
+rows, call = list(csv.DictReader(open("moved.csv"))), json.load(open("moved.json"))
+here = json.load(open("one.json"))["machine"]
+assert [(r["batch"], r["machine"]) for r in rows] == [("1", "elsewhere"), ("2", here), ("1", "elsewhere"), ("2", here)], rows
+assert rows[0]["measured_at"] == rows[2]["measured_at"] and rows[0]["matrix_share"] == rows[2]["matrix_share"] != "", rows
+assert sorted(call["speeds"]) == ["cpu fp32", "cpu fp32 on " + here], call["speeds"]
+END
+# Of another build it is refused.
 python3 -c '
 import json, sqlite3
 build = json.load(open("after.json"))["environment"]["program"]["build_id"]
@@ -176,7 +219,7 @@ refused 2 "can't be taken; expected" "$exp" bench --height -1
 refused 2 "can't be taken; expected" "$exp" bench --seconds 0
 refused 2 "an empty text is no value" "$exp" bench --show ''
 refused 2 "resnet51" "$exp" bench --history --model resnet51
-refused 2 "writes no file" "$exp" bench --history --csv x.csv
+refused 2 "no folder" "$exp" bench --history --csv nowhere/x.csv
 # Before anything is measured.
 mkdir -p empty
 for wrong in "--html nowhere/x.html" "--csv empty" "--set +loader.images=empty"; do

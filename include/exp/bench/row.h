@@ -49,6 +49,9 @@ struct Row {
   std::string device;  // "NVIDIA H200, driver 580.159.03, cuDNN 9.19.0"
   // Where it isn't that of the call (it was continued on another one of the kind): its identity.
   std::string machine;
+  // When it was measured, nanoseconds since 1970; 0 in rows of stores that were written without it.
+  // A row that answers another case, too, keeps the time of its measurement.
+  int64_t measured_ns = 0;
 
   double images_per_second = 0;  // of the median repeat
   double milliseconds = 0;  // a step, of the median repeat; of time lim of the one that showed it
@@ -79,6 +82,8 @@ struct Row {
 std::string Mode(const Case& c);
 // Equal for the same case on two machines.
 std::string Key(const Case& c);
+
+int64_t NowNs();  // as measured_ns counts
 
 std::string RowJson(const Row& row);
 // nullopt-like: status kFailed with a reason, for a text that isn't such a row.

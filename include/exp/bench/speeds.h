@@ -16,7 +16,8 @@ struct DeviceSpeeds {
 // Takes about a second and, on a GPU, 2.5 GiB. What doesn't fit or doesn't run is 0.
 DeviceSpeeds MeasureSpeeds(graph::Backend& backend, graph::DType compute);
 
-// By the device as it was asked for and what it computed in: "auto bf16".
+// By the device as it was asked for and what it computed in: "auto bf16"; of a call that goes on on
+// another machine also by that: "auto bf16 on MACHINE".
 using SpeedsByDevice = std::map<std::string, DeviceSpeeds>;
 std::string SpeedsJson(const SpeedsByDevice& speeds);
 SpeedsByDevice SpeedsFromJson(const std::string& text);  // what can't be read is left out

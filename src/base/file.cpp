@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "exp/base/error.h"
+#include "exp/base/system_advice.h"
 #include "src/base/unfinished_file.h"
 
 namespace xp {
@@ -27,10 +28,7 @@ void WriteAll(int fd, std::string_view content, const std::filesystem::path& pat
     if (n < 0) {
       throw JobError({.what = std::string("writing failed: ") + std::strerror(errno),
                       .where = path.string(),
-                      .next = errno == ENOSPC   ? "free space on the disk"
-                              : errno == EFBIG  ? "raise the limit of file sizes (`ulimit -f`)"
-                              : errno == EDQUOT ? "free some of this user's quota"
-                                                : ""});
+                      .next = WriteAdvice(errno)});
     }
     content.remove_prefix(static_cast<size_t>(n));
   }
@@ -46,8 +44,9 @@ void SyncFolder(const std::filesystem::path& folder) {
 std::string ReadFile(const std::filesystem::path& path) {
   Descriptor d{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (d.fd < 0) {
-    throw UsageError(
-        {.what = std::string("can't be opened: ") + std::strerror(errno), .where = path.string()});
+    throw UsageError({.what = std::string("can't be opened: ") + std::strerror(errno),
+                      .where = path.string(),
+                      .next = ReadAdvice(errno)});
   }
   std::string content;
   char buffer[1 << 16];
@@ -55,8 +54,9 @@ std::string ReadFile(const std::filesystem::path& path) {
     ssize_t n = ::read(d.fd, buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      throw UsageError(
-          {.what = std::string("can't be read: ") + std::strerror(errno), .where = path.string()});
+      throw UsageError({.what = std::string("can't be read: ") + std::strerror(errno),
+                        .where = path.string(),
+                        .next = ReadAdvice(errno)});
     }
     if (n == 0) return content;
     content.append(buffer, static_cast<size_t>(n));
@@ -75,7 +75,8 @@ void WriteFileAtomic(const std::filesystem::path& path, std::span<const std::str
     Descriptor d{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
     if (d.fd < 0) {
       throw JobError({.what = std::string("can't be opened: ") + std::strerror(errno),
-                      .where = path.string()});
+                      .where = path.string(),
+                      .next = WriteAdvice(errno)});
     }
     for (std::string_view piece : pieces) WriteAll(d.fd, piece, path);
     return;

@@ -13,6 +13,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/system_advice.h"
 
 namespace fs = std::filesystem;
 
@@ -28,25 +29,6 @@ bool StillAt(int fd, const fs::path& path) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-// What to do about a file that can't be made.
-const char* Advice(int error) {
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return "make its folder, or choose another place";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return "choose a place that this user may write";
-    case ENOSPC:
-      return "free space on the disk";
-    case EDQUOT:
-      return "free some of this user's quota";
-    default:
-      return "";
-  }
-}
-
 // A new file, locked; -1 where the name is taken or was taken away at once. A file system without
 // locks has no way to tell, and nobody there takes files away.
 int CreateLocked(const fs::path& path, const fs::path& target) {
@@ -55,7 +37,7 @@ int CreateLocked(const fs::path& path, const fs::path& target) {
     if (errno == EEXIST) return -1;
     throw JobError({.what = std::string("can't be created: ") + std::strerror(errno),
                     .where = target.string(),
-                    .next = Advice(errno)});
+                    .next = WriteAdvice(errno)});
   }
   bool ours = ::flock(fd, LOCK_EX | LOCK_NB) == 0 ? StillAt(fd, path) : errno != EWOULDBLOCK;
   if (ours) return fd;
@@ -110,11 +92,13 @@ UnfinishedFile::~UnfinishedFile() {
 void UnfinishedFile::Finish() {
   if (::fsync(fd_) != 0) {
     throw JobError({.what = std::string("can't be flushed to disk: ") + std::strerror(errno),
-                    .where = target_.string()});
+                    .where = target_.string(),
+                    .next = WriteAdvice(errno)});
   }
   if (::rename(path_.c_str(), target_.c_str()) != 0) {
     throw JobError({.what = std::string("can't be renamed: ") + std::strerror(errno),
-                    .where = target_.string()});
+                    .where = target_.string(),
+                    .next = WriteAdvice(errno)});
   }
   path_.clear();
 }

@@ -20,6 +20,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/printable.h"
+#include "exp/base/system_advice.h"
 #include "src/cli/tell.h"
 #include "src/config/suggest.h"
 
@@ -134,17 +135,11 @@ constexpr const char* kLimitsAdvice =
     "`exp doctor --look` tells the limits of memory, threads, files and disks";
 
 // What the system refused: a thread, a file, an output that takes no more.
-const char* Advice(const std::error_code& code) {
-  if (code == std::errc::no_space_on_device) return "free space on the disk";
-  if (code == std::errc::bad_file_descriptor) {
+std::string Advice(const std::error_code& code) {
+  if (code == std::errc::bad_file_descriptor)
     return "its standard output is closed: name a file, or /dev/null";
-  }
-  if (code == std::errc::file_too_large) return "raise the limit of file sizes (`ulimit -f`)";
-  if (code == std::errc::permission_denied || code == std::errc::read_only_file_system ||
-      code == std::errc::operation_not_permitted) {
-    return "choose a place that this user may write and read";
-  }
-  return kLimitsAdvice;
+  const std::string advice = WriteAdvice(code.default_error_condition().value());
+  return advice.empty() ? kLimitsAdvice : advice;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "exp/record/diff.h"
 #include "src/cli/command.h"
 #include "src/cli/launch.h"
+#include "src/cli/run_folder.h"
 #include "src/cli/run_json.h"
 #include "src/cli/table.h"
 #include "src/cli/tell.h"
@@ -66,9 +67,8 @@ record::Run Now(const record::Store& store, const record::Run& run, const Contex
   launch.config.root = config::FromJson(run.config_json, "record of " + run.id);
   launch.argv = context.argv;
   launch.threads = run.threads;
-  launch.work_dir = run.work_dir;  // its checkpoints are no code
-  std::error_code error;
-  if (!run.cwd.empty() && fs::is_directory(run.cwd, error)) fs::current_path(run.cwd, error);
+  launch.work_dir = WorkDirNow(run, store.folder());  // its checkpoints are no code
+  EnterFolder(FolderNow(run, store.folder()));
   return DescribeNow(launch, run);
 }
 

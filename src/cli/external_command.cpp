@@ -17,6 +17,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/system_advice.h"
 #include "exp/config/canonical.h"
 #include "src/cli/metrics_file.h"
 #include "src/cli/signals.h"
@@ -165,15 +166,17 @@ void WritePrivately(const fs::path& file, const std::string& text) {
   fs::remove(file, error);
   int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0)
-    throw JobError(
-        {.what = std::string("can't be created: ") + std::strerror(errno), .where = file.string()});
+    throw JobError({.what = std::string("can't be created: ") + std::strerror(errno),
+                    .where = file.string(),
+                    .next = WriteAdvice(errno)});
   ::close(fd);
   std::ofstream out(file, std::ios::binary);
   out << text;
   out.close();
   if (!out) {
-    throw JobError(
-        {.what = std::string("can't be written: ") + std::strerror(errno), .where = file.string()});
+    throw JobError({.what = std::string("can't be written: ") + std::strerror(errno),
+                    .where = file.string(),
+                    .next = WriteAdvice(errno)});
   }
 }
 

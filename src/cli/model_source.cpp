@@ -12,6 +12,7 @@
 #include "exp/record/store.h"
 #include "exp/train/checkpoint.h"
 #include "src/cli/run_checkpoints.h"
+#include "src/cli/run_folder.h"
 #include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
@@ -31,43 +32,35 @@ bool Better(const train::CheckpointInfo& a, const train::CheckpointInfo& b) {
 
 // The newest, or the best, of a run's checkpoints that are still as they were written.
 fs::path CheckpointOf(const record::Run& run, const fs::path& store, const std::string& which) {
-  fs::path found;
-  train::CheckpointInfo best;
-  std::vector<std::string> passed_over;
-  for (auto c = run.checkpoints.rbegin(); c != run.checkpoints.rend(); ++c) {
-    std::string problem;
-    fs::path path = FindCheckpoint(run, *c, store, &problem);
-    if (path.empty()) {
-      // The keep policy lets go of older ones.
-      if (problem != "is gone" || c == run.checkpoints.rbegin())
-        passed_over.push_back(Printable(c->path) + " " + problem + ": it is passed over");
-      continue;
-    }
-    // Only checkpoints of ours say how good they are.
-    const bool newest = which == "last" || run.kind == "command";
-    train::CheckpointInfo info = newest ? best : train::LoadCheckpoint(path).info;
-    if (found.empty() || Better(info, best)) {
-      found = path;
-      best = info;
-    }
-    if (newest) break;
+  // Only checkpoints of ours say how good they are.
+  const bool newest = which == "last" || run.kind == "command";
+  UsableCheckpoints found = FindCheckpoints(run, store, newest ? Wanted::kNewest : Wanted::kAll);
+  if (found.usable.empty()) {
+    throw NoCheckpoint(run, store,
+                       "put one back; or give the path of a copy, which leads to this run by its "
+                       "content, wherever it is");
   }
-  for (const std::string& line : found.empty() ? std::vector<std::string>() : passed_over)
-    Tell("warning: {}\n", line);
-  if (!found.empty()) return found;
-  throw NoCheckpoint(run, store,
-                     "put one back; or give the path of a copy, which leads to this run by its "
-                     "content, wherever it is");
+  for (const std::string& line : found.passed_over) Tell("warning: {}\n", line);
+  fs::path best = found.usable.front().path;
+  if (newest) return best;
+  train::CheckpointInfo best_info = train::LoadCheckpoint(best).info;
+  for (size_t i = 1; i < found.usable.size(); ++i) {
+    train::CheckpointInfo info = train::LoadCheckpoint(found.usable[i].path).info;
+    if (!Better(info, best_info)) continue;
+    best = found.usable[i].path;
+    best_info = std::move(info);
+  }
+  return best;
 }
 
-void FromRun(const record::Run& run, ModelSource& source) {
+void FromRun(const record::Run& run, const fs::path& store, ModelSource& source) {
   if (run.config_json.empty()) {
     throw UsageError({.what = "run " + run.id + " was recorded without a config",
                       .next = "give one with --config"});
   }
   source.config = config::FromJson(run.config_json, "record of " + run.id);
   source.run_id = run.id;
-  source.folder = run.cwd;
+  source.folder = FolderNow(run, store);
 }
 
 // The run that the checkpoint's metadata name, where a store knows it; what is said about it else.
@@ -94,7 +87,7 @@ void FromCheckpoint(const ModelRequest& request, ModelSource& source) {
   std::optional<record::Run> run;
   std::string problem = FindWriter(request, source, &run);
   if (!request.config.empty()) return;  // then the run is only where the result is recorded
-  if (run) return FromRun(*run, source);
+  if (run) return FromRun(*run, source.store, source);
   throw UsageError({.what = problem,
                     .where = source.weights.string(),
                     .expected = "a config for these weights",
@@ -151,7 +144,7 @@ ModelSource FindModel(const ModelRequest& request) {
     record::Store store = record::OpenFoundStore(request.store);
     record::Run run = FindRun(store, request.target);
     source.weights = fs::absolute(CheckpointOf(run, store.folder(), request.which));
-    if (request.config.empty()) FromRun(run, source);
+    if (request.config.empty()) FromRun(run, store.folder(), source);
     source.run_id = run.id;
     source.store = fs::absolute(store.folder());
   }
@@ -162,16 +155,6 @@ ModelSource FindModel(const ModelRequest& request) {
     config::ApplyOverrides(source.config, request.set, {}, &warnings);
   }
   return source;
-}
-
-void EnterFolder(const fs::path& folder) {
-  std::error_code error;
-  if (folder.empty() || folder == fs::current_path(error)) return;
-  if (!fs::is_directory(folder, error)) {
-    Tell("note: the folder {} is gone; relative paths are taken from here\n", folder.string());
-    return;
-  }
-  fs::current_path(folder, error);
 }
 
 }  // namespace xp::cli

@@ -29,8 +29,4 @@ struct ModelSource {
 // is known.
 ModelSource FindModel(const ModelRequest& request);
 
-// The config's relative paths mean the folder where the run ran: goes there, or says that it is
-// gone.
-void EnterFolder(const std::filesystem::path& folder);
-
 }  // namespace xp::cli

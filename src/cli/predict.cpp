@@ -21,6 +21,7 @@
 #include "src/cli/model_flags.h"
 #include "src/cli/model_source.h"
 #include "src/cli/out_folder.h"
+#include "src/cli/run_folder.h"
 #include "src/cli/tell.h"
 #include "src/cli/tta_flags.h"
 

@@ -12,6 +12,7 @@
 #include "exp/record/store.h"
 #include "src/cli/command.h"
 #include "src/cli/launch.h"
+#include "src/cli/run_folder.h"
 
 namespace fs = std::filesystem;
 
@@ -37,12 +38,17 @@ std::string SavedSteps(const fs::path& work_dir) {
 void Run(const Options& o, Context& context) {
   record::Store store = record::OpenFoundStore(o.store);
   record::Run run = record::LoadRun(store, record::ResolveRun(store, o.run));
-  fs::path folder = fs::path(run.work_dir) / fmt::format("nonfinite_step_{}", o.step);
+  if (run.config_json.empty()) {
+    throw UsageError({.what = "run " + run.id + " was recorded without a config",
+                      .expected = "a run that exp itself trained"});
+  }
+  const fs::path work_dir = WorkDirNow(run, store.folder());
+  const fs::path folder = work_dir / fmt::format("nonfinite_step_{}", o.step);
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     throw UsageError({.what = fmt::format("run {} saved nothing of step {}", run.id, o.step),
-                      .where = run.work_dir,
-                      .expected = "one of the steps that it saved: " + SavedSteps(run.work_dir)});
+                      .where = work_dir.string(),
+                      .expected = "one of the steps that it saved: " + SavedSteps(work_dir)});
   }
   train::ReplayOptions options;
   options.device = o.device.empty() ? run.device.substr(0, run.device.find(' ')) : o.device;

@@ -12,8 +12,8 @@
 #include "exp/record/verdict.h"
 #include "src/cli/command.h"
 #include "src/cli/launch.h"
-#include "src/cli/model_source.h"
 #include "src/cli/resume.h"
+#include "src/cli/run_folder.h"
 #include "src/cli/table.h"
 #include "src/cli/tell.h"
 
@@ -64,7 +64,7 @@ Launch FromRecord(const record::Run& run, const Options& options, const fs::path
   if (!run.seed.empty()) launch.seed = std::stoull(run.seed);
   launch.threads = run.threads;
   launch.plans = RecordedPlans(run);
-  launch.work_dir = options.work_dir;
+  if (!options.work_dir.empty()) launch.work_dir = fs::absolute(options.work_dir);
   launch.parent_id = run.id;
   launch.relation = "reproduces";
   launch.resume_checkpoint = BeganFrom(run);
@@ -120,7 +120,7 @@ void Run(const Options& options, Context& context) {
         {.what = "run " + first.id + " is still running", .next = "wait until it has ended"});
   }
   Launch launch = FromRecord(first, options, folder, context);
-  EnterFolder(first.cwd);
+  EnterFolder(FolderNow(first, folder));
   fmt::print("running {} ({}) again from its record\n", first.id, first.name);
   LaunchResult result;
   try {

@@ -18,8 +18,8 @@
 #include "src/cli/config_changes.h"
 #include "src/cli/describe_config.h"
 #include "src/cli/inputs.h"
-#include "src/cli/model_source.h"
 #include "src/cli/run_checkpoints.h"
+#include "src/cli/run_folder.h"
 #include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
@@ -30,17 +30,15 @@ namespace {
 // The warning's code under which a run that continues another says where it began.
 constexpr const char* kBeganFrom = "config.resume.from";
 
-// The newest checkpoint of a run that is still as it was written. Those passed over are told, but
-// for older ones that are gone: the keep policy let go of them.
-const record::CheckpointRecord& Newest(const record::Run& run, Launch& launch) {
-  for (auto c = run.checkpoints.rbegin(); c != run.checkpoints.rend(); ++c) {
-    const std::string problem = CheckpointProblem(c->path, *c);
-    if (problem.empty()) return *c;
-    if (problem == "is gone" && c != run.checkpoints.rbegin()) continue;
-    const std::string text = c->path + " " + problem + ": it is passed over";
+// The newest checkpoint of a run that is still as it was written; those passed over are told and
+// recorded.
+UsableCheckpoint Newest(const record::Run& run, Launch& launch) {
+  UsableCheckpoints found = FindCheckpoints(run, launch.store, Wanted::kNewest);
+  for (const std::string& text : found.passed_over) {
     Tell("warning: {}\n", text);
     launch.notes.push_back({"checkpoint.damaged", text, ""});
   }
+  if (!found.usable.empty()) return found.usable.front();
   throw NoCheckpoint(run, launch.store,
                      "put one back, or start a new run; load_from takes weights from any file");
 }
@@ -84,21 +82,22 @@ std::string OfFolder(const record::Store& store, const std::string& selector) {
 
 // An old run's state under a changed config is another run: its record says what it began from.
 void Continue(const record::Run& run, const std::vector<std::string>& changes,
-              const record::CheckpointRecord& from, Launch& launch) {
+              const UsableCheckpoint& from, Launch& launch) {
   launch.resume_checkpoint = from.path;
   launch.parent_id = run.id;
   launch.relation = "continues";
-  launch.notes.push_back({kBeganFrom, from.hash + " " + from.path, ""});
+  launch.notes.push_back({kBeganFrom, from.record->hash + " " + from.path.string(), ""});
   for (const std::string& change : changes)
     launch.notes.push_back({"config.resume.changed", change, ""});
 }
 
-void GoOn(const record::Run& run, const record::CheckpointRecord& from, Launch& launch) {
+void GoOn(const record::Run& run, const UsableCheckpoint& from, Launch& launch) {
   launch.resume_checkpoint = from.path;
-  launch.resume_hash = from.hash;
-  launch.resume_step = from.step;
+  launch.resume_hash = from.record->hash;
+  launch.resume_step = from.record->step;
   for (const record::EpochRecord& e : run.epochs) {
-    if (e.step <= from.step) launch.resume_epoch = std::max(launch.resume_epoch, e.epoch + 1);
+    if (e.step <= from.record->step)
+      launch.resume_epoch = std::max(launch.resume_epoch, e.epoch + 1);
   }
   launch.resume_run = run.id;
   launch.name = run.name;
@@ -214,7 +213,7 @@ void Run(const Options& options, Context& context) {
         record::LoadRun(store, record::ResolveRun(store, OfFolder(store, options.run)));
     launch = FromRecord(run, options, context);
     launch.store = fs::absolute(store.folder());
-    cwd = run.cwd;
+    cwd = FolderNow(run, store.folder());
     id = run.id;
   }
   EnterFolder(cwd);
@@ -264,7 +263,7 @@ bool SetUpResume(const ResumeRequest& request, Launch& launch) {
     return false;
   }
   if (changes.empty()) {
-    if (!request.work_dir_given) launch.work_dir = run.work_dir;
+    if (!request.work_dir_given) launch.work_dir = WorkDirNow(run, launch.store);
     run.checkpoints.empty() ? BeginAgain(run, launch) : GoOn(run, Newest(run, launch), launch);
     return true;
   }

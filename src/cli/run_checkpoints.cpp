@@ -5,11 +5,15 @@
 #include <algorithm>
 
 #include "exp/base/hash.h"
+#include "exp/base/printable.h"
+#include "src/cli/run_folder.h"
 
 namespace fs = std::filesystem;
 
 namespace xp::cli {
 namespace {
+
+constexpr const char* kGone = "is gone";
 
 // "was killed (process 3087 ended without a word)"; of a reason the first line.
 std::string Ending(const record::Run& run) {
@@ -41,12 +45,11 @@ Error WroteNone(const record::Run& run) {
                      .next = next});
 }
 
-}  // namespace
-
-std::string CheckpointProblem(const fs::path& path, const record::CheckpointRecord& checkpoint) {
+// Why the file at `path` isn't the recorded checkpoint; empty where it is.
+std::string Problem(const fs::path& path, const record::CheckpointRecord& checkpoint) {
   std::error_code error;
   fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) return "is gone";
+  if (status.type() == fs::file_type::not_found) return kGone;
   if (!fs::is_regular_file(status))
     return error ? "can't be looked at: " + error.message() : "is no file";
   try {
@@ -56,16 +59,34 @@ std::string CheckpointProblem(const fs::path& path, const record::CheckpointReco
   }
 }
 
+// Where it is now; empty, with the problem at the place where it was written, when nowhere.
 fs::path FindCheckpoint(const record::Run& run, const record::CheckpointRecord& checkpoint,
                         const fs::path& store, std::string* problem) {
-  *problem = CheckpointProblem(checkpoint.path, checkpoint);
+  *problem = Problem(checkpoint.path, checkpoint);
   if (problem->empty()) return checkpoint.path;
-  const fs::path inside = fs::path(checkpoint.path).lexically_relative(run.cwd);
-  if (run.cwd.empty() || inside.empty() || *inside.begin() == "..") return {};
-  fs::path moved = fs::absolute(store).parent_path() / inside;
-  if (moved == checkpoint.path || !CheckpointProblem(moved, checkpoint).empty()) return {};
-  problem->clear();
-  return moved;
+  for (const fs::path& moved : MovedPlaces(run, store, checkpoint.path)) {
+    if (!Problem(moved, checkpoint).empty()) continue;
+    problem->clear();
+    return moved;
+  }
+  return {};
+}
+
+}  // namespace
+
+UsableCheckpoints FindCheckpoints(const record::Run& run, const fs::path& store, Wanted wanted) {
+  UsableCheckpoints found;
+  for (auto c = run.checkpoints.rbegin(); c != run.checkpoints.rend(); ++c) {
+    std::string problem;
+    fs::path path = FindCheckpoint(run, *c, store, &problem);
+    if (!path.empty()) {
+      found.usable.push_back({&*c, std::move(path)});
+      if (wanted == Wanted::kNewest) break;
+    } else if (problem != kGone || c == run.checkpoints.rbegin()) {
+      found.passed_over.push_back(Printable(c->path) + " " + problem + ": it is passed over");
+    }
+  }
+  return found;
 }
 
 Error NoCheckpoint(const record::Run& run, const fs::path& store, const std::string& next) {

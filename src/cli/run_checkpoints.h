@@ -4,22 +4,33 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "exp/base/error.h"
 #include "exp/record/reader.h"
 
 namespace xp::cli {
 
-// Why the file at `path` isn't the recorded checkpoint; empty where it is.
-std::string CheckpointProblem(const std::filesystem::path& path,
-                              const record::CheckpointRecord& checkpoint);
+// A checkpoint of a run that is still as it was written.
+struct UsableCheckpoint {
+  const record::CheckpointRecord* record;
+  // Where it is now: where it was written, or, when the folder that the run ran in was moved with
+  // its store, at the same place in that.
+  std::filesystem::path path;
+};
 
-// Where a checkpoint is now: where it was written, or, when the folder that the run ran in was
-// moved with its store, at the same place in that. Empty: neither holds its content; `problem` says
-// why.
-std::filesystem::path FindCheckpoint(const record::Run& run,
-                                     const record::CheckpointRecord& checkpoint,
-                                     const std::filesystem::path& store, std::string* problem);
+struct UsableCheckpoints {
+  std::vector<UsableCheckpoint> usable;  // newest first
+  // A line each on those that are damaged or gone, but for older ones that are gone: the keep
+  // policy let go of them.
+  std::vector<std::string> passed_over;
+};
+
+enum class Wanted { kNewest, kAll };
+
+// Reads each file whole, for its hash; of kNewest no further than the first that can be used.
+UsableCheckpoints FindCheckpoints(const record::Run& run, const std::filesystem::path& store,
+                                  Wanted wanted);
 
 // What became of the run and of each checkpoint that it wrote, when none can be used; `next` is
 // what to do where they were written but aren't there.

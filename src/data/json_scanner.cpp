@@ -16,6 +16,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file_kind.h"
+#include "exp/base/system_advice.h"
 #include "exp/base/utf8.h"
 
 namespace xp::data {
@@ -110,8 +111,9 @@ bool JsonScanner::Refill() {
     n = ::read(fd_, buffer_.data(), buffer_.size());
   } while (n < 0 && errno == EINTR);
   if (n < 0) {
-    throw UsageError(
-        {.what = std::string("can't be read: ") + std::strerror(errno), .where = path_.string()});
+    throw UsageError({.what = std::string("can't be read: ") + std::strerror(errno),
+                      .where = path_.string(),
+                      .next = ReadAdvice(errno)});
   }
   end_ = buffer_.data() + n;
   return n > 0;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "exp/base/error.h"
+#include "exp/base/system_advice.h"
 
 namespace fs = std::filesystem;
 
@@ -21,7 +22,7 @@ FolderLock::FolderLock(const fs::path& folder, std::chrono::milliseconds patienc
   if (fd_ < 0) {
     throw JobError({.what = std::string("the store's lock can't be made: ") + std::strerror(errno),
                     .where = file.string(),
-                    .next = "check the folder's owner and free space"});
+                    .next = WriteAdvice(errno)});
   }
   const auto end = std::chrono::steady_clock::now() + patience;
   // Other failures than a holder (no locks on this file system) leave the store usable by one.

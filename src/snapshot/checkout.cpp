@@ -12,6 +12,7 @@
 #include <set>
 
 #include "exp/base/error.h"
+#include "exp/base/system_advice.h"
 #include "exp/snapshot/code.h"
 #include "src/snapshot/capture.h"
 #include "src/snapshot/exact.h"
@@ -83,8 +84,9 @@ class TreeWriter {
     std::string content;
   };
   [[noreturn]] static void Fail(const fs::path& path) {
-    throw JobError(
-        {.what = std::string("can't be written: ") + std::strerror(errno), .where = path.string()});
+    throw JobError({.what = std::string("can't be written: ") + std::strerror(errno),
+                    .where = path.string(),
+                    .next = WriteAdvice(errno)});
   }
   fs::path Place(const std::string& path) const {
     fs::path full = target_ / path;

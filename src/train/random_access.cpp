@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "exp/base/error.h"
+#include "exp/base/system_advice.h"
 
 namespace xp::train {
 
@@ -18,7 +19,7 @@ RandomAccess::RandomAccess(const std::filesystem::path& path)
   if (fd_ < 0) {
     throw UsageError({.what = fmt::format("can't be opened: {}", std::strerror(errno)),
                       .where = path_,
-                      .next = "check the path and its permissions"});
+                      .next = ReadAdvice(errno)});
   }
   struct stat status {};
   if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -39,11 +40,11 @@ void RandomAccess::ReadAt(uint64_t offset, void* to, size_t count) const {
     ssize_t n = ::pread(fd_, at, count, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      throw UsageError({.what = n < 0
-                                    ? fmt::format("can't be read: {}", std::strerror(errno))
-                                    : fmt::format("ends at byte {}, {} bytes early", offset, count),
-                        .where = path_,
-                        .next = "the file is cut off; fetch or write it again"});
+      throw UsageError(
+          {.what = n < 0 ? fmt::format("can't be read: {}", std::strerror(errno))
+                         : fmt::format("ends at byte {}, {} bytes early", offset, count),
+           .where = path_,
+           .next = n < 0 ? ReadAdvice(errno) : "the file is cut off; fetch or write it again"});
     }
     at += n;
     offset += static_cast<uint64_t>(n);

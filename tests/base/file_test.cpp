@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <set>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 
 #include "catch.h"
 #include "exp/base/error.h"
+#include "exp/base/system_advice.h"
 #include "exp/base/temporary_folder.h"
 #include "src/base/unfinished_file.h"
 
@@ -142,4 +144,22 @@ TEST_CASE("a folder that can't be written is said") {
       xp::WriteFileAtomic("/nowhere/at/all", ""),
       "/nowhere/at/all: can't be created: No such file or directory\n  next: make its "
       "folder, or choose another place");
+}
+
+TEST_CASE("what the system refuses comes with what to do, and never with another reason's advice") {
+  for (int error : {ENOENT, ENOTDIR, EACCES, EPERM, EROFS, EISDIR, ENOSPC, EDQUOT, EFBIG, EMFILE,
+                    ENAMETOOLONG, ELOOP, EIO}) {
+    INFO(error);
+    CHECK_FALSE(xp::WriteAdvice(error).empty());
+  }
+  CHECK(xp::ReadAdvice(EACCES) == "make it readable for this user");
+  CHECK(xp::ReadAdvice(ENOENT) == "check the path");
+  CHECK(xp::ReadAdvice(EIO) == xp::WriteAdvice(EIO));
+  CHECK(xp::WriteAdvice(EINVAL).empty());
+  CHECK_THROWS_WITH(xp::ReadFile("/nowhere"),
+                    "/nowhere: can't be opened: No such file or directory\n  next: check the path");
+  CHECK_THROWS_WITH(xp::ReadFile("/"),
+                    "/: can't be read: Is a directory\n  next: name a file, not a folder");
+  CHECK_THROWS_WITH(xp::WriteFileAtomic("/" + std::string(300, 'x'), ""),
+                    ContainsSubstring("next: choose a shorter name"));
 }

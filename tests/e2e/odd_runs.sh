@@ -40,6 +40,23 @@ expect 0 "copy.safetensors (run " evaluate ../copy.safetensors
 rm -r runs
 refused 2 "none of the 1 checkpoints that run " evaluate whole
 
+# A project that was moved with its store while a run of a folder in it wasn't done: it goes on there, and what it writes goes
+# there too. Folders given by name mean where the user is.
+cd ..
+mkdir -p project/.exp project/sub && cp -r configs data small.yaml project/sub && cd project/sub
+mkdir -p runs/part/epoch_2.safetensors/full
+refused 1 "epoch_2.safetensors" "${run[@]}" --name part --work-dir runs/part --set runner.max_epochs=2 --store ../.exp
+rmdir runs/part/epoch_2.safetensors/full runs/part/epoch_2.safetensors
+cd ../.. && mv project elsewhere
+expect 0 "going on at epoch 2" "$exp" resume part --store elsewhere/.exp
+has "$(cat out)" "saved $PWD/elsewhere/sub/runs/part/epoch_2.safetensors"
+[ ! -e project ] || fail "the folder that was moved away is there again"
+expect 0 "elsewhere/sub/runs/part/epoch_2.safetensors (run " evaluate part --store elsewhere/.exp
+expect 0 "no differences" "$exp" diff part --store elsewhere/.exp --section data
+expect 0 "the same, bit for bit" "$exp" reproduce part --store elsewhere/.exp --epochs 1 --work-dir again
+[ -e again/epoch_1.safetensors ] || fail "--work-dir isn't taken from here: $(cat out)"
+cd after
+
 # Which run made a file: whole, in the middle of an epoch, damaged, by its hash; what is no file.
 cd ..
 "${run[@]}" --name cut --work-dir runs/cut --set data.train.times=1000 >cut.log 2>&1 &

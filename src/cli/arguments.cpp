@@ -47,12 +47,12 @@ template <typename Number>
 struct Limits {
   Number least = std::numeric_limits<Number>::lowest(), most = std::numeric_limits<Number>::max();
 
-  std::string Text() const {
+  std::string Text(bool beyond) const {
     const char* kind = std::is_integral_v<Number> ? "a whole number" : "a finite number";
     // The bounds of a type are no news but to who goes beyond them.
     if (least != std::numeric_limits<Number>::lowest())
       return fmt::format("{} from {} to {}", kind, least, most);
-    return std::is_integral_v<Number> ? fmt::format("{}, at most {}", kind, most) : kind;
+    return beyond && std::is_integral_v<Number> ? fmt::format("{}, at most {}", kind, most) : kind;
   }
 };
 
@@ -69,7 +69,8 @@ CLI::Validator Within(Limits<Number> limits) {
               text = fmt::format("{}", value);
               return "";
             }
-            return fmt::format("`{}` can't be taken; expected {}", text, limits.Text());
+            const bool beyond = error == std::errc::result_out_of_range;
+            return fmt::format("`{}` can't be taken; expected {}", text, limits.Text(beyond));
           },
           ""};
 }

@@ -9,8 +9,10 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/printable.h"
 #include "exp/config/load.h"
 #include "exp/config/reader.h"
+#include "exp/config/schema.h"
 #include "exp/data/audit.h"
 #include "exp/data/coco.h"
 #include "exp/data/crops.h"
@@ -19,6 +21,7 @@
 #include "exp/data/preview.h"
 #include "exp/data/shapes.h"
 #include "src/cli/command.h"
+#include "src/cli/out_folder.h"
 #include "src/cli/tell.h"
 
 namespace xp::cli {
@@ -174,6 +177,7 @@ data::AuditOptions CheckOptions(const CheckFlags& flags) {
 }
 
 void RunCheck(const CheckFlags& flags, Context* context) {
+  if (!flags.html.empty()) CheckOutFile(flags.html);
   data::AuditOptions options = CheckOptions(flags);
   options.files = !flags.no_files;
   options.contents = !flags.no_contents && !flags.no_files;
@@ -235,23 +239,25 @@ struct PreviewFlags {
 };
 
 void RunPreview(const PreviewFlags& flags, bool seed_given) {
+  CheckOutFile(flags.out);
   config::Resolved resolved = config::Load(flags.config, flags.set);
+  config::RequireValid(resolved.root, "data");  // what isn't known would be missing on the page
   config::Reader reader(resolved.root);
   uint64_t seed = seed_given ? flags.seed : static_cast<uint64_t>(reader.Int("seed", 0));
-  std::string page;
-  int64_t images = 0;
-  if (reader.String("model.type", "") == "ImageClassifier") {
-    std::unique_ptr<data::ClassLoader> loader = data::OpenClassLoader(reader, flags.part, seed);
-    page = data::PreviewHtml(loader.get(), flags.images, flags.epoch);
-    images = static_cast<int64_t>(loader->list().files.size());
-  } else {
-    std::unique_ptr<data::Loader> loader = data::OpenLoader(reader, flags.part, seed);
-    page = data::PreviewHtml(loader.get(), flags.images, flags.epoch);
-    images = loader->images();
-  }
-  WriteFileAtomic(flags.out, page);
-  fmt::print("wrote {} images of data.{} into {}\n", std::min<int64_t>(flags.images, images),
-             flags.part, flags.out);
+  data::PreviewPage page;
+  if (reader.String("model.type", "") == "ImageClassifier")
+    page = data::Preview(data::OpenClassLoader(reader, flags.part, seed).get(), flags.images,
+                         flags.epoch);
+  else
+    page =
+        data::Preview(data::OpenLoader(reader, flags.part, seed).get(), flags.images, flags.epoch);
+  WriteFileAtomic(flags.out, page.html);
+  constexpr size_t kTold = 10;
+  for (size_t i = 0; i < page.warnings.size() && i < kTold; ++i)
+    Tell("warning: {}\n", Printable(page.warnings[i]));
+  if (page.warnings.size() > kTold)
+    Tell("warning: and {} more, which the page lists\n", page.warnings.size() - kTold);
+  fmt::print("wrote {} images of data.{} into {}\n", page.shown, flags.part, flags.out);
 }
 
 void AddPreview(Command parent) {

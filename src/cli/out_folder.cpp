@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <set>
 
 #include "exp/base/error.h"
+#include "exp/base/system_advice.h"
 
 namespace fs = std::filesystem;
 
@@ -48,11 +50,19 @@ void CheckOutFile(const std::string& file) {
   std::error_code error;
   fs::path folder = fs::path(file).parent_path();
   std::string problem;
-  if (fs::is_directory(file, error)) problem = "is a folder";
-  if (!folder.empty() && !fs::is_directory(folder, error)) problem = "its folder doesn't exist";
+  int reason = 0;
+  if (fs::is_directory(file, error)) {
+    problem = "is a folder";
+    reason = EISDIR;
+  } else if (!folder.empty() && !fs::is_directory(folder, error)) {
+    problem = "its folder doesn't exist";
+    reason = ENOENT;
+  }
   if (problem.empty()) return;
-  throw UsageError(
-      {.what = problem, .where = file, .expected = "the path of a file in a folder that is there"});
+  throw UsageError({.what = problem,
+                    .where = file,
+                    .expected = "the path of a file in a folder that is there",
+                    .next = WriteAdvice(reason)});
 }
 
 }  // namespace xp::cli

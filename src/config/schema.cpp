@@ -365,8 +365,11 @@ std::vector<Problem> Validate(const Node& root) {
   return problems;
 }
 
-void RequireValid(const Node& root) {
+void RequireValid(const Node& root, const std::string& part) {
   std::vector<Problem> problems = Validate(root);
+  std::erase_if(problems, [&](const Problem& problem) {
+    return !part.empty() && problem.path != part && !problem.path.starts_with(part + '.');
+  });
   if (problems.empty()) return;
   if (std::optional<ForeignKey> foreign = FindForeignKey(root)) {
     problems.insert(

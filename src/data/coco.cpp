@@ -403,10 +403,13 @@ CocoDataset LoadCoco(const std::filesystem::path& json, const CocoOptions& optio
 CocoDataset Repeated(CocoDataset dataset, int times) {
   const size_t images = dataset.images.size();
   const size_t annotations = dataset.annotations.size();
-  if (images * static_cast<size_t>(std::max(times, 1)) > (size_t{1} << 30)) {
-    throw UsageError({.what = fmt::format("{} images {} times over are too many", images, times),
+  constexpr size_t kMost = size_t{1} << 30;
+  const auto factor = static_cast<size_t>(std::max(times, 1));
+  if (images * factor > kMost || annotations * factor > kMost) {
+    throw UsageError({.what = fmt::format("{} images with {} boxes {} times over are too many",
+                                          images, annotations, times),
                       .where = dataset.path,
-                      .expected = "at most 2^30 images an epoch"});
+                      .expected = "at most 2^30 images and boxes an epoch"});
   }
   for (int copy = 1; copy < times; ++copy) {
     for (size_t i = 0; i < images; ++i) {

@@ -120,9 +120,10 @@ void Loader::Impl::NoneLeft(size_t small) const {
   std::string what = "no image is left to load", next;
   auto dropped = std::find_if(d.problems.begin(), d.problems.end(),
                               [](const Problem& problem) { return problem.dropped; });
-  if (d.images.empty()) {
+  if (d.images.empty() && d.problems.empty()) {
     what += ": the file lists none";
-  } else if (small == d.images.size()) {
+    next = "check `ann_file`: its `images` are empty";
+  } else if (small > 0 && small == d.images.size()) {
     what += fmt::format(": all {} are smaller than `min_size`", small);
     next = "lower `min_size`";
   } else if (dropped != d.problems.end()) {
@@ -133,6 +134,10 @@ void Loader::Impl::NoneLeft(size_t small) const {
     next = "`exp data check` lists them all";
   } else if (d.annotations.empty()) {
     what += ": there is no annotation";
+  } else if (std::all_of(d.annotations.begin(), d.annotations.end(),
+                         [](const CocoAnnotation& a) { return a.crowd; })) {
+    what +=
+        fmt::format(": all {} boxes are crowds, which are never trained on", d.annotations.size());
   }
   if (next.empty() && options_.filter_empty_gt)
     next = "check `classes`, or set `filter_empty_gt: false`";

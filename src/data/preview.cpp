@@ -1,10 +1,11 @@
 #include "exp/data/preview.h"
-#include "exp/base/escape.h"
 
 #include <fmt/format.h>
 
 #include <cstring>
+#include <utility>
 
+#include "exp/base/escape.h"
 #include "src/data/html.h"
 
 namespace xp::data {
@@ -60,39 +61,63 @@ std::string SampleHtml(const ClassLoader& loader, const ClassBatch& batch, int i
 }
 
 template <typename AnyLoader, typename AnyBatch>
-std::string SamplesHtml(AnyLoader* loader, AnyBatch batch, int images, uint32_t epoch) {
-  std::string body;
+void AddSamples(AnyLoader* loader, AnyBatch batch, int images, uint32_t epoch, PreviewPage* page) {
   loader->StartEpoch(epoch);
-  int shown = 0, number = 0;
-  while (shown < images && loader->Next(&batch)) {
-    body += fmt::format("<h2>Batch {}</h2>\n", number++);
-    for (int i = 0; i < batch.n && shown < images; ++i, ++shown)
-      body += SampleHtml(*loader, batch, i);
+  int number = 0;
+  while (page->shown < images && loader->Next(&batch)) {
+    page->html += fmt::format("<h2>Batch {}</h2>\n", number++);
+    for (int i = 0; i < batch.n && page->shown < images; ++i, ++page->shown)
+      page->html += SampleHtml(*loader, batch, i);
   }
-  for (const std::string& warning : loader->TakeWarnings())
-    body += "<p class=\"warning\">" + EscapeHtml(warning) + "</p>\n";
-  return body;
+  for (std::string& warning : loader->TakeWarnings()) page->warnings.push_back(std::move(warning));
+}
+
+// What loading the annotation file left out of it.
+void AddDropped(const CocoDataset& dataset, PreviewPage* page) {
+  constexpr int64_t kListed = 20;
+  int64_t dropped = 0;
+  for (const Problem& problem : dataset.problems) {
+    if (!problem.dropped || ++dropped > kListed) continue;
+    page->warnings.push_back(problem.where + ": " + problem.message + ": left out");
+  }
+  if (dropped > kListed) {
+    page->warnings.push_back(
+        fmt::format("{}: {} more records are left out; `exp data check` lists them", dataset.path,
+                    dropped - kListed));
+  }
+}
+
+PreviewPage Whole(PreviewPage page, const std::string& introduction) {
+  for (const std::string& warning : page.warnings)
+    page.html += "<p class=\"warning\">" + EscapeHtml(warning) + "</p>\n";
+  page.html = Page("What the network sees", introduction + page.html);
+  return page;
 }
 
 }  // namespace
 
-std::string PreviewHtml(Loader* loader, int images, uint32_t epoch) {
+PreviewPage Preview(Loader* loader, int images, uint32_t epoch) {
+  PreviewPage page;
+  AddDropped(loader->dataset(), &page);
+  AddSamples(loader, Batch(), images, epoch, &page);
   const LoaderOptions& o = loader->options();
-  std::string body =
+  std::string introduction =
       fmt::format("<p>Epoch {}, seed {}: {} of {} images, in batches of {}. Padded shapes:", epoch,
-                  o.seed, images, loader->images(), o.samples_per_gpu);
+                  o.seed, page.shown, loader->images(), o.samples_per_gpu);
   for (const Bucket& b : loader->Buckets())
-    body += fmt::format(" {}×{}×{}", b.n, b.width, b.height);
-  body += "; at most " + std::to_string(loader->max_boxes()) + " boxes an image.</p>\n";
-  return Page("What the network sees", body + SamplesHtml(loader, Batch(), images, epoch));
+    introduction += fmt::format(" {}×{}×{}", b.n, b.width, b.height);
+  introduction += "; at most " + std::to_string(loader->max_boxes()) + " boxes an image.</p>\n";
+  return Whole(std::move(page), introduction);
 }
 
-std::string PreviewHtml(ClassLoader* loader, int images, uint32_t epoch) {
+PreviewPage Preview(ClassLoader* loader, int images, uint32_t epoch) {
+  PreviewPage page;
+  AddSamples(loader, ClassBatch(), images, epoch, &page);
   const ClassLoaderOptions& o = loader->options();
-  std::string body =
+  const std::string introduction =
       fmt::format("<p>Epoch {}, seed {}: {} of {} images, in batches of {}.</p>\n", epoch, o.seed,
-                  images, loader->list().files.size(), o.samples_per_gpu);
-  return Page("What the network sees", body + SamplesHtml(loader, ClassBatch(), images, epoch));
+                  page.shown, loader->list().files.size(), o.samples_per_gpu);
+  return Whole(std::move(page), introduction);
 }
 
 }  // namespace xp::data

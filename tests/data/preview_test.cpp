@@ -24,13 +24,13 @@ TEST_CASE("a preview shows images, boxes and shapes") {
   options.scales = {{64, 64}};
   Loader loader(std::make_shared<CocoDataset>(LoadCoco(dir.path / "instances_train.json")),
                 options);
-  std::string page = PreviewHtml(&loader, 3);
+  std::string page = Preview(&loader, 3).html;
   size_t figures = 0;
   for (size_t at = 0; (at = page.find("<figure>", at)) != std::string::npos; ++at) ++figures;
   CHECK(figures == 3);
   CHECK_THAT(page, ContainsSubstring("2×64×64") && ContainsSubstring("<rect") &&
                        ContainsSubstring("train_0000"));
-  CHECK(page == PreviewHtml(&loader, 3));
+  CHECK(page == Preview(&loader, 3).html);
 }
 
 namespace {
@@ -94,7 +94,7 @@ TEST_CASE("a preview's pictures and boxes are what the loader gives the network"
   INFO(part);
   Loader shown(dataset, options);
   const uint32_t epoch = 2;
-  const std::string page = PreviewHtml(&shown, 6, epoch);
+  const std::string page = Preview(&shown, 6, epoch).html;
   const std::vector<RgbImage> pictures = Pictures(page);
   REQUIRE(pictures.size() == 6);
   options.workers = 3;  // what a batch holds doesn't depend on them
@@ -139,7 +139,7 @@ TEST_CASE("a classifier's images are previewed under their classes") {
   options.photometric.probability = 1;
   auto list = std::make_shared<ImageList>(ListImageFolder(dir.path));
   ClassLoader shown(list, options), loader(list, options);
-  const std::string page = PreviewHtml(&shown, 4, 1);
+  const std::string page = Preview(&shown, 4, 1).html;
   const std::vector<RgbImage> pictures = Pictures(page);
   REQUIRE(pictures.size() == 4);
   loader.StartEpoch(1);

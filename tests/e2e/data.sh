@@ -61,5 +61,43 @@ expect 2 'results.json:1:1: not a COCO annotation file: it is a list' "$exp" dat
 sed 's/"bbox":/"box":/g' two/instances_train.json >boxless.json
 expect 2 '[box.none]' "$exp" data check boxless.json --images two/images
 expect 2 'no box could be cut' "$exp" data crops boxless.json --images two/images --out none
-expect 1 'next: make its folder' "$exp" data check cells/train --html nowhere/page.html
+expect 2 'next: make its folder' "$exp" data check cells/train --html nowhere/page.html
+
+# What the network sees of odd sets: what is left out is told on the terminal and on the page, why nothing is left, and what
+# nobody knows is an error as in a run.
+expect 2 'next: make its folder' "$exp" data preview config.yaml --out nowhere/page.html
+expect 2 'did you mean `mosaic`?' "$exp" data preview config.yaml --out page.html --set 'data.train.augment={mosiac: {}}'
+preview() { "$exp" data preview config.yaml --out preview.html --set data.train.img_prefix=two/images --set data.train.ann_file=odd.json "$@"; }
+# odd CODE: the set `two` changed by Python code on its images, annotations and the whole file.
+odd() {
+  python3 -c "
+import json
+f = json.load(open('two/instances_train.json')); images, boxes = f['images'], f['annotations']
+$1
+json.dump(f, open('odd.json', 'w'))"
+}
+odd 'boxes[0]["bbox"][2] = 0; boxes[1]["bbox"][0] = -500'
+expect 0 'wrote 6 images of data.train' preview --images 50
+[ "$(grep -c '^warning: odd.json.*left out' out)" = 2 ] && [ "$(grep -c 'class="warning">odd.json.*left out' preview.html)" = 2 ] || fail "what is left out: $(cat out)"
+odd 'for b in boxes: b["iscrowd"] = 1'
+expect 2 'boxes are crowds, which are never trained on' preview
+odd 'images.clear(); boxes.clear()'
+expect 2 'next: check `ann_file`: its `images` are empty' preview
+odd 'for b in boxes: b["bbox"][2] = 0'
+expect 2 'records are left out, the first at odd.json:1:' preview
+odd 'del images[1:]; n = images[0]["id"]; f["annotations"] = [b for b in boxes if b["image_id"] == n]'
+for augment in '{mosaic: {}}' '{mixup: {probability: 1}}' '{mosaic: {}, mixup: {probability: 1}, expand: {probability: 1}, min_iou_crop: {}, random_crop: {}}'; do
+  expect 0 'wrote 1 images' preview --set "data.train.augment=$augment"
+  [ "$(grep -o '<figure>' preview.html | wc -l)" = 1 ] && grep -q '<rect' preview.html || fail "$augment of one image"
+done
+odd 'n = images[0]["id"]; f["annotations"] = [b for b in boxes if b["image_id"] == n]'
+expect 0 'wrote 1 images' preview --images 9
+expect 0 'wrote 6 images' preview --images 9 --set +data.train.filter_empty_gt=false
+head -c 700 two/images/train_000003.jpg >cut && mv cut two/images/train_000003.jpg
+odd ''
+expect 2 "train_000003.jpg: can't be decoded as a JPEG: the file is truncated" preview
+expect 0 'warning: two/images/train_000003.jpg: can' preview --set +data.train.on_error=skip
+sed "s/type: CocoDataset, ann_file: two.instances_train.json, img_prefix: two.images/type: ImageFolder, img_prefix: cells\/train, crop_size: 32, resize: 40/" cells.yaml >folder.yaml
+expect 0 'of data.train into preview.html' "$exp" data preview folder.yaml --out preview.html --images 1000
+[ "$(grep -o '<figure>' preview.html | wc -l)" = "$(find cells/train -name '*.jpg' | wc -l)" ] || fail "not each image of the folder"
 echo ok

@@ -23,8 +23,8 @@ std::string_view SchemaText();
 
 // Everything that breaks the schema, in order of place. Empty when valid.
 std::vector<Problem> Validate(const Node& root);
-// Throws one UsageError with all problems.
-void RequireValid(const Node& root);
+// Throws one UsageError with all problems; of a `part` ("data") with those below that path alone.
+void RequireValid(const Node& root, const std::string& part = "");
 
 // Whether the schema describes this dotted path, and the names that it knows in the dict at `path`.
 bool SchemaKnows(const std::vector<std::string>& path);

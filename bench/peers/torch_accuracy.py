@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What torchvision's own models reach on BCCD from random weights, under the schedules of exp's configs.
 
-    torch_accuracy.py frcnn|ssd DATA_DIR SEED [EPOCHS]     DATA_DIR: instances_{train,val}.json, images/
-    torch_accuracy.py cells CROPS_DIR SEED [EPOCHS]        CROPS_DIR: train/, val/, a folder a class
+    torch_accuracy.py frcnn|ssd DATA_DIR SEED [EPOCHS [WEIGHTS.pth]]     DATA_DIR: instances_{train,val}.json, images/
+    torch_accuracy.py cells CROPS_DIR SEED [EPOCHS [WEIGHTS.pth]]        CROPS_DIR: train/, val/, a folder a class
 
-The last line is JSON: metrics of the validation part after the last epoch, and seconds spent in training.
+The last line is JSON: metrics of the validation part after the last epoch, and seconds spent in training. WEIGHTS.pth gets
+the state dict then.
 bf16 autocast, batch norms trained, SGD with momentum 0.9; warm-up of 100 steps from 0.001 of the rate.
   frcnn  fasterrcnn_resnet50_fpn, 640x480, batch 16, lr 0.02, / 10 after epochs 24 and 33 of 36
   ssd    ssd300_vgg16, batch 32, lr 0.001, gradients clipped to norm 10 (without both it diverges), wd 5e-4, / 10 after
@@ -122,7 +123,7 @@ def optimize(model, data, lr, decay_epochs, weight_decay, loss_of, max_norm=None
     step, spent = 0, 0.0
     model.train()
     for epoch in range(epochs):
-        began = time.perf_counter()
+        began, total = time.perf_counter(), 0.0
         for batch in itertools.islice(batches, steps):
             decay = 0.1 ** sum(epoch >= e for e in decay_epochs)
             warm = 0.001 + 0.999 * step / 100 if step < 100 else 1.0
@@ -136,14 +137,14 @@ def optimize(model, data, lr, decay_epochs, weight_decay, loss_of, max_norm=None
                 torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
             optimizer.step()
             step += 1
-            total = loss.item()
+            total += loss.item()
         spent += time.perf_counter() - began
         if (epoch + 1) % 10 == 0:
-            print(f"epoch {epoch + 1} loss {total:.4f} {spent:.0f} s", flush=True)
+            print(f"epoch {epoch + 1} loss {total / steps:.4f} {spent:.0f} s", flush=True)
     return spent
 
 
-def detector(kind, root, epochs):
+def detector(kind, root, epochs, weights):
     if kind == "frcnn":
         model = torchvision.models.detection.fasterrcnn_resnet50_fpn(
             weights=None, weights_backbone=None, num_classes=4, trainable_backbone_layers=5, min_size=480,
@@ -170,6 +171,8 @@ def detector(kind, root, epochs):
 
     seconds = optimize(model, train, lr, [epochs * part // 36 for part in decay], wd, loss_of,
                        None if kind == "frcnn" else 10)
+    if weights:
+        torch.save(model.state_dict(), weights)
     model.eval()
     found, truth = [], []
     with torch.no_grad(), torch.autocast(DEVICE, dtype=torch.bfloat16):
@@ -181,7 +184,7 @@ def detector(kind, root, epochs):
     return {"bbox_mAP": ap, "bbox_mAP_50": ap50, "seconds": seconds}
 
 
-def cells(root, epochs):
+def cells(root, epochs, weights):
     model = torchvision.models.resnet50(weights=None, num_classes=3).to(DEVICE)
     norm = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True),
             v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]
@@ -191,6 +194,8 @@ def cells(root, epochs):
     entropy = torch.nn.CrossEntropyLoss()
     seconds = optimize(model, training_batches(train, 64, epochs, 5), 0.025, [epochs * 6 // 10, epochs * 9 // 10],
                        1e-4, lambda b: entropy(model(b[0].to(DEVICE)), b[1].to(DEVICE)))
+    if weights:
+        torch.save(model.state_dict(), weights)
     model.eval()
     right = 0
     with torch.no_grad(), torch.autocast(DEVICE, dtype=torch.bfloat16):
@@ -205,7 +210,8 @@ def main():
     torch.manual_seed(seed)
     torch.set_num_threads(2)
     print("torch", torch.__version__, "torchvision", torchvision.__version__, DEVICE, flush=True)
-    result = cells(root, epochs) if kind == "cells" else detector(kind, root, epochs)
+    weights = sys.argv[5] if len(sys.argv) > 5 else None
+    result = cells(root, epochs, weights) if kind == "cells" else detector(kind, root, epochs, weights)
     print(json.dumps(result), flush=True)
 
 

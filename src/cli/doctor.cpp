@@ -105,8 +105,14 @@ void RequireSense(const Options& o) {
                                                 {o.past.history, "--history"},
                                                 {o.past.show.has_value(), "--show"},
                                                 {!o.past.compare.empty(), "--compare"}};
-  const std::pair<bool, const char*> pairs[][2] = {{{o.memo, "--memo"}, {o.as_json, "--json"}},
-                                                   {{o.look, "--look"}, {o.deep, "--deep"}}};
+  const std::pair<bool, const char*> measuring[] = {
+      {o.deep, "--deep"}, {o.look, "--look"}, {o.data.has_value(), "--data"}};
+  const std::pair<bool, const char*> pairs[][2] = {
+      {{o.memo, "--memo"}, {o.as_json, "--json"}},
+      {{o.look, "--look"}, {o.deep, "--deep"}},
+      {{o.root.has_value(), "--root"}, {o.deep, "--deep"}},  // of its files nothing is measured
+      {{o.root.has_value(), "--root"}, {o.data.has_value(), "--data"}},
+      {{o.root.has_value(), "--root"}, {o.memo || o.past.Asked(), "--memo or earlier reports"}}};
   auto refuse = [](const char* a, const char* b) {
     throw UsageError({.what = "they exclude each other",
                       .where = fmt::format("{} and {}", a, b),
@@ -117,6 +123,9 @@ void RequireSense(const Options& o) {
   for (const auto& [given, name] : kinds) {
     if (given && first != nullptr) refuse(first, name);
     if (given) first = name;
+  }
+  for (const auto& [given, name] : measuring) {
+    if (given && first != nullptr) refuse(first, name);
   }
   for (const auto& pair : pairs) {
     if (pair[0].first && pair[1].first) refuse(pair[0].second, pair[1].second);

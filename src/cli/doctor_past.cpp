@@ -30,7 +30,12 @@ using record::DoctorReport;
 DoctorReport Load(const DoctorPast& options, const std::string& selector) {
   std::error_code error;
   if (!fs::is_regular_file(selector, error)) {
-    return record::NamedDoctorReport(record::OpenFoundStore(options.store), selector);
+    const bool path = selector.find('/') != std::string::npos || selector.ends_with(".json");
+    if (!path) return record::NamedDoctorReport(record::OpenFoundStore(options.store), selector);
+    throw UsageError({.what = "there is no such file",
+                      .where = selector,
+                      .expected = "what `exp doctor --json` printed, or a report of the store",
+                      .next = "`exp doctor --history` lists those"});
   }
   DoctorReport report;
   report.report_json = ReadFile(selector);
@@ -65,8 +70,11 @@ std::vector<Pair> Numbers(const DoctorReport& a, const DoctorReport& b) {
     if (!report) return;
     for (const doctor::Finding& f : report->findings) {
       for (const auto& [name, value] : f.numbers) {
-        // How long a test took, or how far rounding carried it, tells machines apart by chance.
-        if (name != "seconds" && name != "difference") take(f.id, name, value);
+        // How long a test took, or how far rounding carried it, tells machines apart by chance;
+        // how much memory was tested, whether it was --deep.
+        const bool told = name != "seconds" && name != "difference" &&
+                          !(f.id == "memory.test" && name == "bytes");
+        if (told) take(f.id, name, value);
       }
     }
   };
@@ -79,43 +87,57 @@ std::vector<Pair> Numbers(const DoctorReport& a, const DoctorReport& b) {
   return pairs;
 }
 
-int Compare(const DoctorPast& options) {
-  DoctorReport a = Load(options, options.compare[0]), b = Load(options, options.compare[1]);
-  std::vector<record::Difference> machine = record::DiffReports({&a, &b});
-  std::vector<record::EnvironmentDifference> environment =
+// Python is asked for with --deep alone: where one report tells nothing of it, it didn't change.
+std::vector<record::EnvironmentDifference> Environments(const DoctorReport& a,
+                                                        const DoctorReport& b) {
+  auto has_python = [](const DoctorReport& of) {
+    const json e = json::parse(of.environment_json, nullptr, false);
+    return e.is_object() && e.contains("python");
+  };
+  const bool both = has_python(a) && has_python(b);
+  std::vector<record::EnvironmentDifference> all =
       record::CompareEnvironments(a.environment_json, b.environment_json);
-  std::vector<Pair> numbers = Numbers(a, b);
-  if (options.as_json) {
-    json out = {{"a", options.compare[0]},
-                {"b", options.compare[1]},
-                {"findings", json::array()},
-                {"environment", json::array()},
-                {"numbers", json::array()}};
-    for (const auto& d : machine) {
-      out["findings"].push_back({{"id", d.name}, {"a", d.values[0]}, {"b", d.values[1]}});
-    }
-    for (const auto& e : environment) {
-      out["environment"].push_back({{"name", e.path}, {"a", e.before}, {"b", e.after}});
-    }
-    for (const Pair& p : numbers) {
-      out["numbers"].push_back({{"id", p.id}, {"name", p.name}, {"a", p.a}, {"b", p.b}});
-    }
-    fmt::print("{}\n", DumpJson(out));
-    return 0;
+  std::erase_if(all, [&](const auto& e) { return !both && e.path.starts_with("python/"); });
+  return all;
+}
+
+struct Comparison {
+  std::vector<record::Difference> findings;
+  std::vector<record::EnvironmentDifference> environment;
+  std::vector<Pair> numbers;
+};
+
+std::string ToJson(const DoctorPast& options, const Comparison& c) {
+  json out = {{"a", options.compare[0]},
+              {"b", options.compare[1]},
+              {"findings", json::array()},
+              {"environment", json::array()},
+              {"numbers", json::array()}};
+  for (const auto& d : c.findings) {
+    out["findings"].push_back({{"id", d.name}, {"a", d.values[0]}, {"b", d.values[1]}});
   }
-  const std::string first = Name(a, options.compare[0]), second = Name(b, options.compare[1]);
+  for (const auto& e : c.environment) {
+    out["environment"].push_back({{"name", e.path}, {"a", e.before}, {"b", e.after}});
+  }
+  for (const Pair& p : c.numbers) {
+    out["numbers"].push_back({{"id", p.id}, {"name", p.name}, {"a", p.a}, {"b", p.b}});
+  }
+  return DumpJson(out);
+}
+
+void Print(const Comparison& c, const std::string& first, const std::string& second) {
   std::vector<std::vector<std::string>> lines;
-  lines.reserve(machine.size());
-  for (const auto& d : machine) lines.push_back({d.name, d.values[0], d.values[1]});
+  lines.reserve(c.findings.size());
+  for (const auto& d : c.findings) lines.push_back({d.name, d.values[0], d.values[1]});
   if (lines.empty())
     fmt::print("the findings are the same\n");
   else
     PrintTable({"finding", first, second}, lines, 70);
   lines.clear();
-  for (const auto& e : environment) lines.push_back({e.path, e.before, e.after});
+  for (const auto& e : c.environment) lines.push_back({e.path, e.before, e.after});
   if (!lines.empty()) fmt::print("\n"), PrintTable({"environment", first, second}, lines, 70);
   lines.clear();
-  for (const Pair& p : numbers) {
+  for (const Pair& p : c.numbers) {
     const double ratio = p.a != 0 ? p.b / p.a : 0;
     if (ratio <= 0 || std::abs(ratio - 1) < 0.05) continue;
     lines.push_back({p.id + " " + p.name, fmt::format("{:.6g}", p.a), fmt::format("{:.6g}", p.b),
@@ -124,6 +146,16 @@ int Compare(const DoctorPast& options) {
   if (!lines.empty()) {
     fmt::print("\n");
     PrintTable({"measured, 5 % apart or more", first, second, "ratio"}, lines, 70);
+  }
+}
+
+int Compare(const DoctorPast& options) {
+  const DoctorReport a = Load(options, options.compare[0]), b = Load(options, options.compare[1]);
+  const Comparison c{record::DiffReports({&a, &b}), Environments(a, b), Numbers(a, b)};
+  if (options.as_json) {
+    fmt::print("{}\n", ToJson(options, c));
+  } else {
+    Print(c, Name(a, options.compare[0]), Name(b, options.compare[1]));
   }
   return 0;
 }

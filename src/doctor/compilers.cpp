@@ -63,7 +63,7 @@ Findings CheckCompilers(const Subject& s) {
     return {{.id = "nvcc",
              .group = "versions",
              .level = Level::kAbsent,
-             .found = "nvcc isn't found",
+             .found = s.system.IsHere() ? "nvcc isn't found" : s.system.QueryGpus().why,
              .needed = "only to build the CUDA backend"}};
   }
   return CompilerPair(s, full.empty() ? nvcc : full, s.system.QueryGpus().cuda_driver);

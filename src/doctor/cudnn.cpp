@@ -151,6 +151,11 @@ Findings CheckCudnn(const Subject& s) {
             ", or point LD_LIBRARY_PATH at its folder or EXP_CUDNN at the file";
     return {f};
   }
+  if (!s.system.IsHere()) {
+    f.level = Level::kAbsent;
+    f.found = fmt::format("{}; {}", path, gpus.why);
+    return {f};
+  }
   auto number = s.system.Ask(path, "cudnnGetVersion", System::Call::kSize);
   if (!number) {
     f.level = gpus.devices.empty() ? Level::kWarning : Level::kError;

@@ -10,13 +10,14 @@ namespace xp::doctor {
 namespace {
 
 constexpr double kMib = 1u << 20, kGib = 1u << 30;
+constexpr const char* kNotAsked = "disks of another machine can't be asked";
 
 Finding SharedMemory(const System& system) {
   Finding f{.id = "shm", .group = "health", .level = Level::kAbsent};
   std::optional<Space> space;
   if (system.Exists("/dev/shm")) space = system.SpaceAt("/dev/shm");
   if (!space) {
-    f.found = "there is no /dev/shm";
+    f.found = system.IsHere() ? "there is no /dev/shm" : kNotAsked;
     return f;
   }
   auto total = static_cast<double>(space->total_bytes);
@@ -55,8 +56,9 @@ Finding Disk(const System& system, const Place& place) {
   Finding f{.id = place.id, .group = "health", .level = Level::kAbsent};
   auto space = place.path.empty() ? std::nullopt : system.SpaceAt(place.path);
   if (!space) {
-    f.found = fmt::format("{}: {} can't be asked", place.what,
-                          place.path.empty() ? "no folder" : place.path);
+    f.found = !system.IsHere() ? kNotAsked
+                               : fmt::format("{}: {} can't be asked", place.what,
+                                             place.path.empty() ? "no folder" : place.path);
     return f;
   }
   auto free_bytes = static_cast<double>(space->free_bytes);
@@ -92,6 +94,11 @@ Finding Cache(const System& system) {
     folder = home.empty() ? "" : home + "/.cache";
   }
   f.needed = "a folder that can be written, for cuDNN's plans";
+  if (!system.IsHere()) {
+    f.level = Level::kAbsent;
+    f.found = kNotAsked;
+    return f;
+  }
   f.found = folder.empty() ? "neither HOME nor XDG_CACHE_HOME is set" : folder;
   if (!folder.empty() && system.CanWrite(NearestFolder(system, folder))) return f;
   f.level = Level::kWarning;

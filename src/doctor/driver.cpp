@@ -24,7 +24,12 @@ Finding NoDriver(const Subject& s, const Gpus& gpus, const std::string& kernel) 
   f.needed = "an NVIDIA driver, to train on a GPU";
   f.found = "no NVIDIA driver (" + gpus.why + ")";
   if (kernel.empty() && !HasNvidiaCard(s.system)) {
-    f.found += kernel.empty() ? "; no NVIDIA card on the PCI bus" : "";
+    f.found += "; no NVIDIA card on the PCI bus";
+    return f;
+  }
+  if (!kernel.empty() && !s.system.IsHere()) {
+    f.level = Level::kOk;
+    f.found = fmt::format("kernel module {}; {}", kernel, gpus.why);
     return f;
   }
   f.level = Level::kError;

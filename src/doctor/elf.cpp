@@ -49,6 +49,12 @@ const char* OtherKind(std::span<const char> bytes) {
     return std::string_view(bytes.data(), bytes.size()).starts_with(with);
   };
   if (bytes.empty()) return "an empty file";
+  if (starts(std::string_view(ELFMAG, SELFMAG))) return "an ELF file that was cut off";
+  if (starts("MZ")) return "a program or library for Windows, no ELF file";
+  if (starts("\xcf\xfa\xed\xfe") || starts("\xca\xfe\xba\xbe")) {
+    return "a program or library for macOS, no ELF file";
+  }
+  if (starts("PK\x03\x04")) return "a zip archive (a wheel?), no ELF file: unpack it";
   if (starts("#!")) return "a script, no ELF file: name the program or library that it starts";
   if (starts("!<arch>\n")) return "an archive of object files, no ELF file";
   if (starts("/* GNU ld script")) return "a text for the linker, no ELF file: name the .so.N of it";

@@ -51,7 +51,9 @@ Finding Governor(const System& system) {
   bool adaptive = drivers.count("intel_pstate") > 0 || drivers.count("amd-pstate-epp") > 0;
   bool saving = governors.count("powersave") > 0 && (!adaptive || preferences.count("power") > 0);
   if (adaptive && !saving) {
-    f.found += fmt::format(" ({}, preference {})", *drivers.rbegin(), *preferences.rbegin());
+    const std::string& preference = *preferences.rbegin();  // not every driver has one
+    f.found += fmt::format(" ({}{})", *drivers.rbegin(),
+                           preference.empty() ? "" : ", preference " + preference);
     f.needed = "performance, or an adaptive driver";
     return f;
   }
@@ -140,13 +142,18 @@ Finding CpuGroup(const System& system, const CgroupLimits& group) {
   return f;
 }
 
+// Where the system doesn't tell its control groups, there may be a limit all the same.
+Finding WithoutLimit(const System& system, const char* found, Finding f) {
+  const bool told = system.Exists("/proc/self/cgroup");
+  f.level = told ? Level::kOk : Level::kAbsent;
+  f.found = told ? found : "the system doesn't tell its control groups";
+  return f;
+}
+
 // Threads count as processes do.
-Finding Processes(const CgroupLimits& group) {
+Finding Processes(const System& system, const CgroupLimits& group) {
   Finding f{.id = "cpu.processes", .group = "health"};
-  if (!group.threads) {
-    f.found = "no limit of threads (cgroup)";
-    return f;
-  }
+  if (!group.threads) return WithoutLimit(system, "no limit of threads (cgroup)", std::move(f));
   const auto& [limit, left] = *group.threads;
   f.found = fmt::format("{:.0f} of {:.0f} threads are left (cgroup)", left, limit);
   f.needed = "256";
@@ -211,11 +218,10 @@ Finding Swap(const System& system, const std::map<std::string, double>& info) {
   return f;
 }
 
-Finding MemoryGroup(const CgroupLimits& group, double total) {
+Finding MemoryGroup(const System& system, const CgroupLimits& group, double total) {
   Finding f{.id = "memory.limit", .group = "health"};
   if (!group.memory) {
-    f.found = "no limit below the machine's memory";
-    return f;
+    return WithoutLimit(system, "no limit below the machine's memory", std::move(f));
   }
   constexpr double kGib = 1u << 30;
   const auto& [limit, left] = *group.memory;
@@ -242,7 +248,8 @@ CgroupLimits GroupOf(const System& system, double machine_bytes) {
 
 Findings CheckCpu(const Subject& s) {
   CgroupLimits group = GroupOf(s.system, 0);
-  return {Governor(s.system), Turbo(s.system), CpuGroup(s.system, group), Processes(group)};
+  return {Governor(s.system), Turbo(s.system), CpuGroup(s.system, group),
+          Processes(s.system, group)};
 }
 
 Findings CheckMemory(const Subject& s) {
@@ -254,7 +261,8 @@ Findings CheckMemory(const Subject& s) {
              .found = "/proc/meminfo can't be read"}};
   }
   double total = info.at("MemTotal");
-  return {Memory(info), Swap(s.system, info), MemoryGroup(GroupOf(s.system, total), total)};
+  return {Memory(info), Swap(s.system, info),
+          MemoryGroup(s.system, GroupOf(s.system, total), total)};
 }
 
 }  // namespace xp::doctor

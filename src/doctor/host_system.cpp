@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
@@ -87,6 +88,8 @@ class HostSystem : public System {
  public:
   explicit HostSystem(std::string root) : root_(std::move(root)) {}
 
+  bool IsHere() const override { return root_.empty(); }
+
   std::optional<std::string> Text(const std::string& path) const override {
     return ReadText(root_ + path);
   }
@@ -111,6 +114,10 @@ class HostSystem : public System {
     return fs::exists(root_ + path, error);
   }
 
+  bool IsForbidden(const std::string& path) const override {
+    return ::access((root_ + path).c_str(), R_OK) != 0 && errno == EACCES;
+  }
+
   std::string RealPath(const std::string& path) const override {
     std::error_code error;
     fs::path real = fs::canonical(root_ + path, error);
@@ -131,9 +138,10 @@ class HostSystem : public System {
   }
 
   std::optional<Space> SpaceAt(const std::string& path) const override {
+    if (!root_.empty()) return std::nullopt;  // it isn't that machine's disk
     struct statvfs info {};
     // A folder that will be made later is on its parent's file system.
-    fs::path at = root_ + path;
+    fs::path at = path;
     std::error_code error;
     while (!fs::exists(at, error) && at.has_parent_path() && at != at.parent_path()) {
       at = at.parent_path();

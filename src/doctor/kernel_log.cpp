@@ -100,7 +100,10 @@ Finding Killed(const std::vector<std::string>& lines) {
     if (close != std::string::npos) last = line.substr(open + 1, close - open - 1);
   }
   f.found = count == 0 ? "no program was killed for memory"
-                       : fmt::format("{} programs were killed for memory, last `{}`", count, last);
+                       : fmt::format("{} killed for memory, last `{}`",
+                                     count == 1 ? "one program was"
+                                                : fmt::format("{} programs were", count),
+                                     last);
   f.numbers = {{"killed", count}};
   if (count == 0) return f;
   f.level = Level::kWarning;
@@ -123,7 +126,9 @@ Finding Disks(const std::vector<std::string>& lines) {
     ++count;
     last = Trimmed(line);
   }
-  f.found = count == 0 ? "no disk errors" : fmt::format("{} disk errors, last: {}", count, last);
+  f.found = count == 0
+                ? "no disk errors"
+                : fmt::format("{} disk error{}, last: {}", count, count == 1 ? "" : "s", last);
   f.numbers = {{"errors", count}};
   if (count == 0) return f;
   f.level = Level::kError;
@@ -141,8 +146,10 @@ Findings CheckKernelLog(const Subject& s) {
     return {{.id = "xid",
              .group = "health",
              .level = Level::kAbsent,
-             .found = "the kernel's log can't be read by this user",
-             .needed = "root, to look for Xid errors"}};
+             .found = s.system.IsHere() ? "the kernel's log can't be read by this user"
+                                        : "there is no log of the kernel among the files",
+             .needed = s.system.IsHere() ? "root, to look for Xid errors"
+                                         : "var/log/kern.log, messages, syslog or dmesg"}};
   }
   std::vector<std::string> lines = Lines(*text);
   return {Xids(lines), Killed(lines), Disks(lines)};

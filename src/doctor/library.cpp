@@ -14,6 +14,9 @@
 namespace xp::doctor {
 namespace {
 
+constexpr const char* kNameOne = "name a .so file or a program";
+constexpr const char* kForbidden = "this user may not read it";
+
 bool IsFolder(const System& system, const std::string& path) { return system.Exists(path + "/."); }
 
 // Something of that name is there, but a link that leads nowhere, or to itself.
@@ -29,10 +32,11 @@ bool IsLostLink(const System& system, const std::string& path) {
 std::optional<ElfFile> Load(const System& system, const std::string& path, std::string* why) {
   auto bytes = system.Bytes(path);
   if (!bytes) {
-    *why = IsLostLink(system, path) ? "a link that leads nowhere"
-           : !system.Exists(path)   ? "there is no such file"
-           : IsFolder(system, path) ? "a folder, no ELF file"
-                                    : "it is no file, or can't be read";
+    *why = IsLostLink(system, path)   ? "a link that leads nowhere"
+           : system.IsForbidden(path) ? kForbidden
+           : !system.Exists(path)     ? "there is no such file"
+           : IsFolder(system, path)   ? "a folder, no ELF file"
+                                      : "no file, but a device or a pipe";
     return std::nullopt;
   }
   return ParseElf(bytes->bytes, why);
@@ -217,6 +221,16 @@ void Judge(const Lacking& lacking, Finding& f) {
               : "install what is missing, or point LD_LIBRARY_PATH at its folder";
 }
 
+// By what Load found.
+const char* FixOf(const std::string& why) {
+  auto says = [&](const char* text) { return why.find(text) != std::string::npos; };
+  return why == kForbidden       ? "run this as a user who may, or as root"
+         : says("32-bit")        ? "get or build the one for 64 bits"
+         : says("cut off")       ? "copy, download or build it again"
+         : says("little-endian") ? "get or build it for this kind of machine"
+                                 : kNameOne;
+}
+
 // Of what is no file to look into.
 Finding CannotTell(const std::string& found, const char* fix) {
   return {.id = "library",
@@ -231,7 +245,6 @@ Finding CannotTell(const std::string& found, const char* fix) {
 }  // namespace
 
 Findings CheckLibrary(const System& system, const std::string& name) {
-  constexpr const char* kNameOne = "name a .so file or a program";
   if (name.empty()) return {CannotTell("no name was given", kNameOne)};
   Finding f{.id = "library", .group = "versions"};
   std::string why, path = name;
@@ -248,7 +261,7 @@ Findings CheckLibrary(const System& system, const std::string& name) {
   auto elf = Load(system, path, &why);
   if (!elf) {
     return {
-        CannotTell(path + ": " + why, soname ? "install it again, or name its path" : kNameOne)};
+        CannotTell(path + ": " + why, soname ? "install it again, or name its path" : FixOf(why))};
   }
   if (machine != 0 && elf->machine != machine) {
     f.level = Level::kError;

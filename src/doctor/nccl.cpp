@@ -51,6 +51,8 @@ Findings CheckNccl(const Subject& s) {
       f.fix = fmt::format("install the NCCL package for CUDA {}, or a driver {} or newer",
                           MajorOf(gpus.cuda_driver), DriverFor(cuda).full);
     }
+  } else if (std::string path = FindLibrary(s.system, kNccl); !s.system.IsHere() && !path.empty()) {
+    f.found = fmt::format("{}; {}", path, gpus.why);
   } else if (gpus.devices.size() > 1) {
     f.level = Level::kWarning;
     f.why = fmt::format("there are {} GPUs; together they need it", gpus.devices.size());

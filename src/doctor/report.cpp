@@ -177,6 +177,7 @@ std::string Memo(const std::string& environment_json, const Findings& findings) 
   std::string out = "| part | version |\n|---|---|\n";
   auto row = [&](const char* name, std::string value) {
     std::replace(value.begin(), value.end(), '|', '/');
+    value = Printable(value);
     if (!value.empty()) out += fmt::format("| {} | {} |\n", name, value);
   };
   row("exp", TextAt(e, "/program/version") + ", " + TextAt(e, "/program/compiler"));

@@ -33,6 +33,29 @@ TEST_CASE("every warning and error says what is needed, why and what to do") {
   CHECK(bad >= 4);
 }
 
+TEST_CASE("files of another machine: what can't be asked from here is absent, not wrong") {
+  FakeSystem s = HealthyMachine();
+  s.here = false;
+  s.answers.clear(), s.outputs.clear(), s.variables.clear(), s.spaces.clear(), s.writable.clear();
+  s.gpus = {};
+  s.gpus.why = "files of another machine are looked at";
+  const Findings all = CheckAll(s.Of(TestBuild()));
+  for (const Finding& f : all) {
+    INFO(f.id << ": " << f.found);
+    CHECK((f.level == Level::kAbsent || f.level == Level::kOk));
+  }
+  CHECK(Get(all, "driver").found ==
+        "kernel module 580.159.03; files of another machine are looked at");
+  for (const char* id : {"cudnn", "nccl", "nvcc", "shm", "disk.store", "disk.cache"}) {
+    CHECK(Get(all, id).level == Level::kAbsent);
+  }
+  CHECK(Get(all, "cudnn").found.starts_with("/opt/cuda/lib64/libcudnn.so.9; "));
+  CHECK(Get(all, "memory.limit").level == Level::kOk);
+  s.files.erase("/proc/self/cgroup");  // there may be a limit all the same
+  CHECK(Get(CheckAll(s.Of(TestBuild())), "memory.limit").level == Level::kAbsent);
+  CHECK(Get(CheckAll(s.Of(TestBuild())), "cpu.processes").level == Level::kAbsent);
+}
+
 TEST_CASE("an empty machine: nothing is told, nothing is wrong, nothing crashes") {
   FakeSystem s;
   for (const Finding& f : CheckAll({s, TestBuild(), "/no/such/binary", "", "", ""})) {

@@ -23,6 +23,8 @@ class FakeSystem : public System {
   std::vector<std::string> writable;
   std::set<std::string> folders;     // empty ones: others are where files lie
   std::set<std::string> lost_links;  // that lead nowhere
+  std::set<std::string> forbidden;
+  bool here = true;
   std::optional<std::string> kernel_log;
   Gpus gpus;
   std::string binary;  // of the program that looks; empty: not looked at
@@ -36,6 +38,8 @@ class FakeSystem : public System {
     if (it == files.end()) return std::nullopt;
     return FileBytes{nullptr, {it->second.data(), it->second.size()}};
   }
+  bool IsHere() const override { return here; }
+  bool IsForbidden(const std::string& path) const override { return forbidden.count(path) > 0; }
   bool Exists(const std::string& path) const override {
     if (path.ends_with("/.")) {
       const std::string folder = path.substr(0, path.size() - 2);

@@ -227,6 +227,10 @@ TEST_CASE("files that can't run here say what they are") {
   CHECK(found("/* GNU ld script\n*/").find("for the linker") != std::string::npos);
   CHECK(found("!<arch>\nx").find("archive") != std::string::npos);
   CHECK(found("hello").find("no ELF file") != std::string::npos);
+  CHECK(found("MZ\x90").find("for Windows") != std::string::npos);
+  CHECK(found("\xcf\xfa\xed\xfe").find("for macOS") != std::string::npos);
+  CHECK(found("PK\x03\x04").find("a zip archive") != std::string::npos);
+  CHECK(found("\177ELF").find("cut off") != std::string::npos);
   CHECK(found(elf.substr(0, 40)).find("cut off") != std::string::npos);
   CHECK(found(elf.substr(0, 100)).find("cut off") != std::string::npos);
   CHECK(found(changed(4, 1)).find("32-bit") != std::string::npos);
@@ -240,6 +244,12 @@ TEST_CASE("files that can't run here say what they are") {
   s.lost_links.insert("/lost/link.so");
   CHECK(CheckLibrary(s, "/lost/link.so").front().found ==
         "/lost/link.so: a link that leads nowhere");
+  s.forbidden.insert("/secret/x.so");
+  const Finding forbidden = CheckLibrary(s, "/secret/x.so").front();
+  CHECK(forbidden.found == "/secret/x.so: this user may not read it");
+  CHECK(forbidden.fix.find("root") != std::string::npos);
+  s.files["/x"] = changed(4, 1);
+  CHECK(CheckLibrary(s, "/x").front().fix.find("64 bits") != std::string::npos);
   CHECK(CheckLibrary(s, "/none").front().found == "/none: there is no such file");
   CHECK(CheckLibrary(s, "").front().found == "no name was given");
 }

@@ -82,6 +82,17 @@ code 2 "$exp" doctor --compare 1 77
 has "$(cat err)" "names no report"
 code 2 "$exp" doctor --compare report.json difference.json
 has "$(cat err)" "it is no report"
+code 2 "$exp" doctor --compare report.json gone.json
+has "$(cat err)" "gone.json: there is no such file"
+# Only --deep asks Python, and tests more memory: no difference of the machine.
+python3 -c '
+import json
+r = json.load(open("whole.json"))
+r["environment"]["python"] = {"version": "3.9"}
+[f["numbers"].update(bytes=1e9) for f in r["findings"] if f["id"] == "memory.test"]
+json.dump(r, open("deep.json", "w"))'
+out=$("$exp" doctor --compare whole.json deep.json)
+[ "$out" = "the findings are the same" ] || fail "a deep report and one that isn't: $out"
 
 # Limits of this very process show.
 (ulimit -n 200; code 1 "$exp" doctor --look --no-store; has "$(cat out)" "200 open files"; has "$(cat out)" "ulimit -n 65536")
@@ -94,10 +105,19 @@ echo powersave >other/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor
 echo 'kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.' >other/var/log/kern.log
 code 1 "$exp" doctor --root other
 for text in "powersave" "Xid 79" "swapped out" "WARN" "ERROR"; do has "$(cat out)" "$text"; done
+# Its driver, its disks and its programs can't be asked from here: that is no fault of it.
+mkdir -p fine/sys/module/nvidia fine/sys/bus/pci/devices/0000:01:00.0 fine/usr/lib/x86_64-linux-gnu fine/tmp fine/dev/shm
+echo 580.159.03 >fine/sys/module/nvidia/version
+echo 0x10de >fine/sys/bus/pci/devices/0000:01:00.0/vendor; echo 0x030200 >fine/sys/bus/pci/devices/0000:01:00.0/class
+: >fine/usr/lib/x86_64-linux-gnu/libnccl.so.2
+code 0 "$exp" doctor --root fine
+has "$(cat out)" "kernel module 580.159.03; files of another machine"; has "$(cat out)" "/libnccl.so.2; files of another"
+hasnt "$(cat out)" " free of "; has "$(cat out)" "-     disk.work"
 code 2 "$exp" doctor --root /nonexistent
 # Refused before anything is looked at.
 for wrong in "--device gpu" "--device cuda:99999999999" "--data /nonexistent" "--data report.json" "--root=" "--look --deep" \
-  "--memo --json" "--history --show 1" "--library x.so --memo"; do
+  "--memo --json" "--history --show 1" "--library x.so --memo" "--root other --memo" "--root other --history" "--root other --deep" \
+  "--show 1 --deep" "--library x.so --data ." "--memo --look"; do
   code 2 "$exp" doctor $wrong --no-store
   [ ! -s out ] && [ -s err ] || fail "$wrong: $(cat out err)"
 done

@@ -44,10 +44,14 @@ class System {
  public:
   virtual ~System() = default;
 
+  // False where only files of another machine are looked at: nothing there can be asked or run.
+  virtual bool IsHere() const { return true; }
   // Up to 16 MiB of a file's text.
   virtual std::optional<std::string> Text(const std::string& path) const = 0;
   virtual std::optional<FileBytes> Bytes(const std::string& path) const = 0;
   virtual bool Exists(const std::string& path) const = 0;
+  // The file, or a folder above it, may not be read by this user.
+  virtual bool IsForbidden(const std::string& path) const = 0;
   // The path with all links followed; itself where there are none.
   virtual std::string RealPath(const std::string& path) const = 0;
   virtual std::vector<std::string> Names(const std::string& folder) const = 0;  // sorted
@@ -68,7 +72,7 @@ class System {
 };
 
 // `root` stands before every path of files ("" for this machine): a folder with the proc, sys and
-// etc of another one. With a root, libraries, programs and GPUs are absent.
+// etc of another one. With a root, libraries, programs, disks and GPUs are absent.
 std::unique_ptr<System> MakeHostSystem(const std::string& root = "");
 
 }  // namespace xp::doctor

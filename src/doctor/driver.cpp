@@ -53,9 +53,14 @@ Finding Runtime(const Subject& s, const Gpus& gpus, const std::string& driver) {
   Finding f{.id = "driver.runtime", .group = "versions"};
   const std::string& runtime = s.build.runtime;
   DriverNeed need = DriverFor(runtime);
-  f.found =
-      fmt::format("driver {} (CUDA {}), this program CUDA {}", driver, gpus.cuda_driver, runtime);
   f.needed = fmt::format("driver {} or newer for CUDA {}", need.full, runtime);
+  if (driver.empty()) {
+    f.level = Level::kAbsent;
+    f.found = "the driver tells no version";
+    return f;
+  }
+  const std::string runs = gpus.cuda_driver.empty() ? "" : " (CUDA " + gpus.cuda_driver + ")";
+  f.found = fmt::format("driver {}{}, this program CUDA {}", driver, runs, runtime);
   if (CompareVersions(driver, need.full) >= 0) return f;
   // libcuda of a newer driver beside an older kernel module: the cuda-compat package.
   if (!gpus.cuda_driver.empty() && CompareVersions(gpus.cuda_driver, runtime) >= 0) {
@@ -104,7 +109,8 @@ Findings CheckDriver(const Subject& s) {
   names.reserve(gpus.devices.size());
   for (const GpuState& gpu : gpus.devices) names.push_back(gpu.about.name);
   Finding f{.id = "driver", .group = "versions"};
-  f.found = fmt::format("{}, runs CUDA {}; {}", driver, gpus.cuda_driver,
+  f.found = fmt::format("{}{}; {}", driver.empty() ? "a driver that tells no version" : driver,
+                        gpus.cuda_driver.empty() ? "" : ", runs CUDA " + gpus.cuda_driver,
                         names.empty() ? "no GPU" : Listed(names));
   if (!kernel.empty() && !gpus.driver.empty() && kernel != gpus.driver) {
     f.level = Level::kError;

@@ -68,7 +68,8 @@ Finding Use(const GpuState& gpu) {
   int busy = gpu.now.gpu_percent.value_or(0);
   auto used = static_cast<double>(gpu.now.memory_used.value_or(0));
   auto total = static_cast<double>(gpu.about.memory_bytes.value_or(0));
-  f.found = fmt::format("{} % busy, {} of {} in use", busy, Gib(used), Gib(total));
+  f.found = fmt::format("{} % busy", busy);
+  if (total > 0) f.found += fmt::format(", {} of {} in use", Gib(used), Gib(total));
   f.needed = "nobody else at work on it";
   if (gpu.about.compute_mode == 2) {
     f.level = Level::kError;

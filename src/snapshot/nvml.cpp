@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <sstream>
 
@@ -144,13 +146,15 @@ std::string Nvml::driver() const {
 
 std::string Nvml::cuda_driver() const {
   int version = 0;
-  if (!api_->CudaVersion || api_->CudaVersion(&version) != 0) return "";
+  const bool told = api_->CudaVersion && api_->CudaVersion(&version) == 0 && version > 0;
+  if (!told) return "";
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 int Nvml::count() const {
+  constexpr Unsigned kMost = 1024;  // no host has more, and each is asked for
   Unsigned n = 0;
-  return api_->Count && api_->Count(&n) == 0 ? static_cast<int>(n) : 0;
+  return api_->Count && api_->Count(&n) == 0 ? static_cast<int>(std::min(n, kMost)) : 0;
 }
 
 Nvml::Static Nvml::Describe(int index) const {
@@ -170,7 +174,7 @@ Nvml::Static Nvml::Describe(int index) const {
   if (api_->Ecc && api_->Ecc(*device, &flag, &pending) == 0) out.ecc = flag != 0;
   Unsigned a = 0, b = 0;
   auto number = [&](std::optional<int>& target, int rc) {
-    if (rc == 0) target = static_cast<int>(a);
+    if (rc == 0 && a <= INT_MAX) target = static_cast<int>(a);  // above: NVML_VALUE_NOT_AVAILABLE
   };
   if (api_->Mig && api_->Mig(*device, &a, &b) == 0) out.mig = a != 0;
   if (api_->ComputeMode && api_->ComputeMode(*device, &flag) == 0) out.compute_mode = flag;
@@ -229,7 +233,7 @@ Nvml::Sample Nvml::Take(int index) const {
   if (!device) return out;
   Unsigned a = 0;
   auto number = [&](std::optional<int>& target, int rc) {
-    if (rc == 0) target = static_cast<int>(a);
+    if (rc == 0 && a <= INT_MAX) target = static_cast<int>(a);  // above: NVML_VALUE_NOT_AVAILABLE
   };
   if (api_->Temperature) number(out.celsius, api_->Temperature(*device, kTemperatureGpu, &a));
   if (api_->Power) number(out.power_mw, api_->Power(*device, &a));
@@ -261,11 +265,12 @@ std::vector<int> VisibleGpus(const Nvml& nvml) {
   std::vector<int> out;
   std::istringstream words(variable);
   for (std::string word; std::getline(words, word, ',');) {
-    for (int i : all) {
-      bool number = word == std::to_string(i);
-      bool uuid = word.rfind("GPU-", 0) == 0 && nvml.Describe(i).uuid.rfind(word, 0) == 0;
-      if (number || uuid) out.push_back(i);
-    }
+    auto named = std::find_if(all.begin(), all.end(), [&](int i) {
+      return word == std::to_string(i) ||
+             (word.starts_with("GPU-") && nvml.Describe(i).uuid.starts_with(word));
+    });
+    if (named == all.end()) break;  // what stands behind an invalid one isn't visible either
+    out.push_back(*named);
   }
   return out;
 }

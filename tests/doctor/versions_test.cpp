@@ -34,6 +34,15 @@ TEST_CASE("an old driver") {
   CHECK(Says(f.fix, "cuda-compat-13.0"));
 }
 
+TEST_CASE("a driver that tells no version is absent, not old") {
+  FakeSystem s = HealthyMachine();
+  s.files.erase("/sys/module/nvidia/version");
+  s.gpus.driver = s.gpus.cuda_driver = "";
+  const Findings all = CheckDriver(s.Of(TestBuild()));
+  CHECK(Get(all, "driver").found == "a driver that tells no version; NVIDIA H200");
+  CHECK(Get(all, "driver.runtime").level == Level::kAbsent);
+}
+
 TEST_CASE("a driver of the same major version runs it by minor-version compatibility") {
   FakeSystem s = HealthyMachine();
   s.files["/sys/module/nvidia/version"] = s.gpus.driver = "535.104.05";

@@ -10,8 +10,8 @@
 
 #include "catch.h"
 #include "exp/snapshot/gpu_sampler.h"
-#include "exp/snapshot/redact.h"
 #include "exp/snapshot/nvml.h"
+#include "exp/snapshot/redact.h"
 
 using namespace xp::snapshot;
 using nlohmann::json;
@@ -53,6 +53,30 @@ TEST_CASE("a GPU is described through NVML, and its absence is no error") {
   CHECK(d["power_limit_max_mw"] == 700000);
   CHECK(d["pcie_generation"] == 5);
   ::unsetenv("EXP_NVML");
+}
+
+TEST_CASE("what NVML doesn't tell is absent, and no number of GPUs is believed") {
+  ::setenv("EXP_NVML", FAKE_NVML, 1);
+  ::setenv("FAKE_NVML_GPUS", "4294967295", 1);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  std::shared_ptr<Nvml> nvml = Nvml::Load();
+  REQUIRE(nvml);
+  CHECK(nvml->count() <= 1024);
+  CHECK(nvml->cuda_driver().empty());
+  CHECK_FALSE(nvml->Take(0).celsius);
+  CHECK_FALSE(nvml->Describe(0).slowdown_celsius);
+  CHECK(nvml->Describe(0).max_sm_mhz == 1980);
+  ::setenv("FAKE_NVML_GPUS", "3", 1);
+  CHECK(VisibleGpus(*nvml) == std::vector<int>{0, 1, 2});
+  // CUDA C++ Programming Guide, "CUDA Environment Variables": those before the first invalid one.
+  const std::pair<const char*, std::vector<int>> lists[] = {
+      {"2,0", {2, 0}}, {"1,-1,0", {1}}, {"-1", {}}, {"", {}}, {"7", {}}, {"0,nonsense,1", {0}}};
+  for (const auto& [list, visible] : lists) {
+    ::setenv("CUDA_VISIBLE_DEVICES", list, 1);
+    INFO(list);
+    CHECK(VisibleGpus(*nvml) == visible);
+  }
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "FAKE_NVML_GPUS", "EXP_NVML"}) ::unsetenv(name);
 }
 
 TEST_CASE("GPU telemetry: a series, statistics by epoch, and warnings once each") {

@@ -1,13 +1,20 @@
-// One GPU that is hot and throttled, behind NVML's names. FAKE_NVML_CALLS counts nothing: values are fixed.
+// One GPU that is hot and throttled, behind NVML's names; with FAKE_NVML_GPUS so many, of which nothing is told.
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static unsigned gpus(void) {
+  const char* text = getenv("FAKE_NVML_GPUS");
+  return text ? (unsigned)strtoul(text, 0, 10) : 0;
+}
 
 int nvmlInit_v2(void) { return 0; }
 int nvmlShutdown(void) { return 0; }
 int nvmlSystemGetDriverVersion(char* out, unsigned n) { return snprintf(out, n, "550.54.15") < 0; }
-int nvmlSystemGetCudaDriverVersion_v2(int* v) { *v = 12040; return 0; }
-int nvmlDeviceGetCount_v2(unsigned* n) { *n = 1; return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned i, void** d) { *d = (void*)1; return i != 0; }
+int nvmlSystemGetCudaDriverVersion_v2(int* v) { *v = gpus() ? 0 : 12040; return 0; }
+int nvmlDeviceGetCount_v2(unsigned* n) { *n = gpus() ? gpus() : 1; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void** d) { *d = (void*)1; return i != 0 && !gpus(); }
 int nvmlDeviceGetName(void* d, char* out, unsigned n) { (void)d; return snprintf(out, n, "Fake H200") < 0; }
 int nvmlDeviceGetUUID(void* d, char* out, unsigned n) { (void)d; return snprintf(out, n, "GPU-fake") < 0; }
 int nvmlDeviceGetMemoryInfo(void* d, unsigned long long* m) {
@@ -30,8 +37,8 @@ int nvmlDeviceGetPowerManagementLimitConstraints(void* d, unsigned* a, unsigned*
 int nvmlDeviceGetMaxClockInfo(void* d, unsigned t, unsigned* c) { (void)d; *c = t == 1 ? 1980 : 3201; return 0; }
 int nvmlDeviceGetMaxPcieLinkGeneration(void* d, unsigned* g) { (void)d; *g = 5; return 0; }
 int nvmlDeviceGetMaxPcieLinkWidth(void* d, unsigned* w) { (void)d; *w = 16; return 0; }
-int nvmlDeviceGetTemperatureThreshold(void* d, unsigned t, unsigned* c) { (void)d; (void)t; *c = 87; return 0; }
-int nvmlDeviceGetTemperature(void* d, unsigned s, unsigned* t) { (void)d; (void)s; *t = 88; return 0; }
+int nvmlDeviceGetTemperatureThreshold(void* d, unsigned t, unsigned* c) { (void)d; (void)t; *c = gpus() ? UINT_MAX : 87; return 0; }
+int nvmlDeviceGetTemperature(void* d, unsigned s, unsigned* t) { (void)d; (void)s; *t = gpus() ? UINT_MAX : 88; return 0; }
 int nvmlDeviceGetPowerUsage(void* d, unsigned* p) { (void)d; *p = 499000; return 0; }
 int nvmlDeviceGetClockInfo(void* d, unsigned t, unsigned* c) { (void)d; *c = t == 1 ? 1200 : 3201; return 0; }
 int nvmlDeviceGetUtilizationRates(void* d, unsigned* u) { (void)d; u[0] = 97; u[1] = 60; return 0; }

@@ -196,7 +196,7 @@ void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& ph
   row->reason = trial.precision_note();
   row->bytes = trial.bytes();
   const int steps = std::max(1, part.images_an_epoch / c.batch), images = steps * c.batch;
-  const int epochs = std::max(2, part.epochs);
+  const int epochs = part.epochs;
   data::ClassLoader loader(photos.List(images, 1000), LoaderOptions(c, part));
   FirstEpoch(trial, loader, watch, epochs, steps, stop, row);
   PowerMeter meter(train::CudaNumber(c.device));

@@ -42,7 +42,7 @@ std::vector<CaseHistory> Through(const std::vector<Call>& calls,
 std::string HistoryMarkdown(const std::vector<Call>& calls, const std::vector<CaseHistory>& cases) {
   std::string out;
   for (const Call& call : calls) {
-    out += fmt::format("- {}", MarkdownCell(call.Shown()));
+    out += fmt::format("- {}", MarkdownCell(call.Title()));
     for (const auto& [name, text] : call.facts) {
       out += fmt::format("; {}: {}", name, MarkdownCell(text));
     }
@@ -52,7 +52,7 @@ std::string HistoryMarkdown(const std::vector<Call>& calls, const std::vector<Ca
   for (const CaseHistory& c : cases) {
     for (const CaseHistory::Point& p : c.points) {
       out += fmt::format("| {} | {} | {} | {} | {} |\n", MarkdownCell(c.text),
-                         MarkdownCell(p.call->Shown()), TimeText(p.row->measured_ns),
+                         MarkdownCell(p.call->Title()), TimeText(p.row->measured_ns),
                          SpeedText(p.row), RatioText(p.ratio));
     }
   }

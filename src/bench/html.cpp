@@ -156,7 +156,7 @@ std::string CompareHtml(const std::string& a, const std::string& b,
 std::string HistoryHtml(const std::vector<Call>& calls, const std::vector<CaseHistory>& cases) {
   std::string out = Head("Training throughput through all calls");
   for (const Call& call : calls) {
-    out += fmt::format("<section><h2>{}</h2>\n", EscapeHtml(OneLine(call.Shown())));
+    out += fmt::format("<section><h2>{}</h2>\n", EscapeHtml(OneLine(call.Title())));
     out += FactsTable(call.facts) + "</section>\n";
   }
   for (const CaseHistory& c : cases) {
@@ -165,7 +165,7 @@ std::string HistoryHtml(const std::vector<Call>& calls, const std::vector<CaseHi
     std::string bars;
     for (const auto& p : c.points) {
       const std::string ratio = RatioText(p.ratio);
-      bars += Bar(OneLine(p.call->Shown()) + " " + TimeText(p.row->measured_ns),
+      bars += Bar(OneLine(p.call->Title()) + " " + TimeText(p.row->measured_ns),
                   p.row->c.program == "torch" ? "second" : "first", Share(p.row, best),
                   SpeedText(p.row) + (ratio.empty() ? "" : " (" + ratio + ")"));
     }

@@ -94,7 +94,8 @@ std::string WhyNoMore(ChildProcess& child) {
   const int code = child.Wait(2);
   return code == ChildProcess::kEnded ? "the peer printed no further result and didn't end"
          : code < 0                   ? "the peer was killed, by the kernel where memory was short"
-                                      : fmt::format("the peer ended with exit code {}", code);
+                                      : fmt::format("the peer ended with exit code {}{}", code,
+                                  code == 0 ? ": is it a Python?" : "");
 }
 
 // The next result. What libraries print between results is passed over, up to what no library

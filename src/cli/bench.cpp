@@ -125,6 +125,11 @@ void RequirePossible(const Flags& f) {
     Exclude("--continue", "a call is continued with its own matrix and label, in its store",
             "beside it --against, --python, --only-peer, --store and what writes the table");
   }
+  if (f.call.label.starts_with('@')) {
+    throw UsageError({.what = "`" + f.call.label + "` would name a place in the history",
+                      .where = "--label",
+                      .expected = "a name that doesn't begin with @"});
+  }
   for (const std::string& model : f.models) models::FindInZoo(model);
   RequireWritable(f.call.past);
 }

@@ -1,11 +1,17 @@
 #include "src/cli/bench_past.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
@@ -25,9 +31,45 @@ namespace {
 using bench::Row;
 using nlohmann::json;
 
-template <class Text>
-void Write(const std::string& path, Text text) {
-  if (!path.empty()) WriteFileAtomic(path, text());
+// The files that were asked for. One that can't be written (a disk that is full by now) keeps the
+// others from nothing: `Done` throws what went wrong first.
+class Files {
+ public:
+  template <class Text>
+  void Write(const std::string& path, Text text) {
+    try {
+      if (!path.empty()) WriteFileAtomic(path, text());
+    } catch (const Error&) {
+      if (!failed_) failed_ = std::current_exception();
+    }
+  }
+  void Done() const {
+    if (failed_) std::rethrow_exception(failed_);
+  }
+
+ private:
+  std::exception_ptr failed_;
+};
+
+// By making a file beside it, since rights don't tell all (/proc, a quota); empty where it can.
+std::string WhyNotWritable(const std::string& path) {
+  std::error_code error;
+  const fs::file_status there = fs::status(path, error);
+  if (fs::is_directory(there)) return "it is a folder";
+  if (fs::is_character_file(there) || fs::is_fifo(there)) {  // /dev/stdout is written to itself
+    return ::access(path.c_str(), W_OK) == 0 ? "" : "it can't be written";
+  }
+  fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  if (!fs::is_directory(folder, error)) return "there is no folder " + folder.string();
+  std::string trial = (folder / ".exp-bench-XXXXXX").string();
+  const int fd = ::mkostemp(trial.data(), O_CLOEXEC);
+  if (fd < 0) {
+    return fmt::format("nothing can be written into {}: {}", folder.string(), std::strerror(errno));
+  }
+  ::close(fd);
+  ::unlink(trial.c_str());
+  return "";
 }
 
 // With its rows.
@@ -61,10 +103,13 @@ int Compare(const record::Store& store, const bench::PastOptions& options) {
   if (a.Shown() == b.Shown()) a.label += " " + a.name, b.label += " " + b.name;
   const std::vector<bench::Pair> pairs = bench::PairUp(a.rows, b.rows);
   const std::vector<bench::Difference> differences = bench::Differences(a.facts, b.facts);
-  Write(options.markdown,
-        [&] { return bench::CompareMarkdown(a.Shown(), b.Shown(), differences, pairs); });
-  Write(options.csv, [&] { return bench::CompareCsv(a, b, pairs); });
-  Write(options.html, [&] { return bench::CompareHtml(a.Shown(), b.Shown(), differences, pairs); });
+  Files files;
+  files.Write(options.markdown,
+              [&] { return bench::CompareMarkdown(a.Shown(), b.Shown(), differences, pairs); });
+  files.Write(options.csv, [&] { return bench::CompareCsv(a, b, pairs); });
+  files.Write(options.html,
+              [&] { return bench::CompareHtml(a.Shown(), b.Shown(), differences, pairs); });
+  files.Done();
   if (options.json) {
     fmt::print("{}\n", CompareJson(a, b, differences, pairs));
     return 0;
@@ -104,7 +149,7 @@ void PrintCases(const std::vector<bench::CaseHistory>& cases) {
   for (const bench::CaseHistory& c : cases) {
     for (const bench::CaseHistory::Point& p : c.points) {
       const Row& row = *p.row;
-      lines.push_back({c.text, p.call->Shown(),
+      lines.push_back({c.text, p.call->name,
                        row.measured_ns > 0 ? record::ShowTime(row.measured_ns) : "", row.device,
                        row.status == bench::Status::kOk
                            ? fmt::format("{:.1f}", row.images_per_second)
@@ -123,11 +168,13 @@ int History(const record::Store& store, const bench::PastOptions& options) {
   calls.reserve(records.size());
   for (const record::BenchRecord& r : records) calls.push_back(Load(store, r));
   const std::vector<bench::CaseHistory> cases = bench::Through(calls, options.models);
-  Write(options.markdown, [&] { return bench::HistoryMarkdown(calls, cases); });
-  Write(options.html, [&] { return bench::HistoryHtml(calls, cases); });
+  Files files;
+  files.Write(options.markdown, [&] { return bench::HistoryMarkdown(calls, cases); });
+  files.Write(options.html, [&] { return bench::HistoryHtml(calls, cases); });
   std::vector<bench::Call> wanted = calls;
   for (bench::Call& call : wanted) KeepModels(options.models, &call.rows);
-  Write(options.csv, [&] { return bench::Csv(wanted); });
+  files.Write(options.csv, [&] { return bench::Csv(wanted); });
+  files.Done();
   if (options.json) {
     json out = json::array();
     for (size_t i = 0; i < records.size(); ++i) {
@@ -168,27 +215,23 @@ std::string BenchJson(const record::BenchRecord& r, const std::vector<Row>& rows
 
 void WriteBenchFiles(const bench::Call& call, const std::string& device,
                      const bench::PastOptions& options) {
-  Write(options.markdown, [&] { return bench::Markdown(call.facts, call.rows); });
-  Write(options.csv, [&] { return bench::Csv({call}); });
-  Write(options.html, [&] {
+  Files files;
+  files.Write(options.markdown, [&] { return bench::Markdown(call.facts, call.rows); });
+  files.Write(options.csv, [&] { return bench::Csv({call}); });
+  files.Write(options.html, [&] {
     std::string title = "Training throughput" + (device.empty() ? "" : ": " + device);
     return bench::Html(title, call.facts, call.rows);
   });
+  files.Done();
 }
 
 void RequireWritable(const bench::PastOptions& options) {
+  std::set<std::string> seen;
   for (const std::string& path : {options.markdown, options.csv, options.html}) {
     if (path.empty()) continue;
-    fs::path folder = fs::path(path).parent_path();
-    if (folder.empty()) folder = ".";
-    std::error_code error;
-    std::string what;
-    if (fs::is_directory(path, error)) {
-      what = "it is a folder";
-    } else if (!fs::is_directory(folder, error)) {
-      what = "there is no folder " + folder.string();
-    } else if (::access(folder.c_str(), W_OK) != 0) {
-      what = "nothing can be written into " + folder.string();
+    std::string what = WhyNotWritable(path);
+    if (what.empty() && !seen.insert(fs::weakly_canonical(fs::absolute(path)).string()).second) {
+      what = "two tables can't be written into one file";
     }
     if (!what.empty()) throw UsageError({.what = what, .where = path, .expected = "a file name"});
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <numeric>
 #include <sstream>
 
 namespace xp::snapshot {
@@ -258,8 +259,8 @@ Nvml::Sample Nvml::Take(int index) const {
 }
 
 std::vector<int> VisibleGpus(const Nvml& nvml) {
-  std::vector<int> all;
-  for (int i = 0; i < nvml.count(); ++i) all.push_back(i);
+  std::vector<int> all(static_cast<size_t>(nvml.count()));
+  std::iota(all.begin(), all.end(), 0);
   const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
   if (!variable) return all;
   std::vector<int> out;

@@ -136,7 +136,7 @@ TEST_CASE("a case through all calls, against its oldest measurement") {
   const std::string markdown = HistoryMarkdown(calls, cases);
   CHECK(markdown.find("- f1; driver: 580\n") != std::string::npos);
   CHECK(markdown.find("graph fused deterministic | f0 |  | fail |  |\n") != std::string::npos);
-  CHECK(markdown.find("| new\\|&lt;b> |  | 150.0 | 1.500 |") != std::string::npos);
+  CHECK(markdown.find("| f2 (new\\|&lt;b>) |  | 150.0 | 1.500 |") != std::string::npos);
   const std::string html = HistoryHtml(calls, cases);
   CHECK(html.find("width:66.7%\"></span></span><span class=\"value\">100.0 (1.000)<") !=
         std::string::npos);

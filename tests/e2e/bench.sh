@@ -222,13 +222,19 @@ refused 2 "resnet51" "$exp" bench --history --model resnet51
 refused 2 "no folder" "$exp" bench --history --csv nowhere/x.csv
 # Before anything is measured.
 mkdir -p empty
-for wrong in "--html nowhere/x.html" "--csv empty" "--set +loader.images=empty"; do
+for wrong in "--html nowhere/x.html" "--csv empty" "--set +loader.images=empty" "--csv /proc/x" "--csv x --html ./x" "--set end_to_end.epochs=1" "--label @~1"; do
   refused 2 "error" "$exp" bench tiny.yaml "${small[@]}" $wrong --no-store
   hasnt "$(cat out)" "img/s"
 done
 refused 2 "no peer to measure alone" "$exp" bench tiny.yaml "${small[@]}" --only-peer --no-store
 refused 2 "no peer" "$exp" bench tiny.yaml "${small[@]}" --against caffe --no-store
 refused 2 "names no call" "$exp" bench --compare one nobody
+# A file that can't be written after all doesn't cost the others.
+if [ -w /dev/full ]; then
+  "$exp" bench --show one --csv fresh.csv >/dev/null
+  refused 1 "No space left" "$exp" bench --show one --markdown /dev/full --csv left.csv
+  cmp fresh.csv left.csv || fail "the CSV behind a Markdown that couldn't be written"
+fi
 refused 2 "no store" "$exp" bench --history --store nowhere
 for matrix in "$configs"/bench/*.yaml; do
   refused 2 "nonsense" "$exp" bench "$matrix" --set models=[nonsense]

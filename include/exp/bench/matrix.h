@@ -17,7 +17,7 @@ struct LoaderPart {
 };
 struct EndToEndPart : LoaderPart {
   std::vector<std::string> models, precisions;
-  int epochs = 3;
+  int epochs = 3;  // 2 or more: the first stands apart
   int images_an_epoch = 2048;
 };
 

@@ -27,8 +27,9 @@ struct Call {
   Facts facts;          // what stands above its table
   std::vector<Row> rows;
 
-  // For people: the label, else the name.
+  // For people: the label, which several may share, else the name; both.
   const std::string& Shown() const { return label.empty() ? name : label; }
+  std::string Title() const { return label.empty() ? name : name + " (" + label + ")"; }
 };
 
 std::string Markdown(const Facts& facts, const std::vector<Row>& rows);

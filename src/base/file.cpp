@@ -7,19 +7,12 @@
 #include <cstring>
 
 #include "exp/base/error.h"
+#include "exp/base/file_descriptor.h"
 #include "exp/base/system_advice.h"
 #include "src/base/unfinished_file.h"
 
 namespace xp {
 namespace {
-
-// Closes on every way out.
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 void WriteAll(int fd, std::string_view content, const std::filesystem::path& path) {
   while (!content.empty()) {
@@ -35,15 +28,16 @@ void WriteAll(int fd, std::string_view content, const std::filesystem::path& pat
 }
 
 void SyncFolder(const std::filesystem::path& folder) {
-  Descriptor d{::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY)};
-  if (d.fd >= 0) ::fsync(d.fd);
+  const FileDescriptor opened(
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.good()) ::fsync(opened.get());
 }
 
 }  // namespace
 
 std::string ReadFile(const std::filesystem::path& path) {
-  Descriptor d{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (d.fd < 0) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.good()) {
     throw UsageError({.what = std::string("can't be opened: ") + std::strerror(errno),
                       .where = path.string(),
                       .next = ReadAdvice(errno)});
@@ -51,7 +45,7 @@ std::string ReadFile(const std::filesystem::path& path) {
   std::string content;
   char buffer[1 << 16];
   while (true) {
-    ssize_t n = ::read(d.fd, buffer, sizeof(buffer));
+    ssize_t n = ::read(file.get(), buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       throw UsageError({.what = std::string("can't be read: ") + std::strerror(errno),
@@ -72,13 +66,13 @@ void WriteFileAtomic(const std::filesystem::path& path, std::span<const std::str
   std::filesystem::file_status there = std::filesystem::status(path, unknown);
   if (std::filesystem::is_character_file(there) || std::filesystem::is_fifo(there)) {
     // /dev/stdout, /dev/null: a rename would put a file in its place.
-    Descriptor d{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
-    if (d.fd < 0) {
+    const FileDescriptor device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!device.good()) {
       throw JobError({.what = std::string("can't be opened: ") + std::strerror(errno),
                       .where = path.string(),
                       .next = WriteAdvice(errno)});
     }
-    for (std::string_view piece : pieces) WriteAll(d.fd, piece, path);
+    for (std::string_view piece : pieces) WriteAll(device.get(), piece, path);
     return;
   }
   UnfinishedFile file(path);

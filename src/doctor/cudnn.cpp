@@ -48,11 +48,6 @@ std::vector<Part> PartsWith(const std::vector<std::string>& files) {
   return parts;
 }
 
-std::string CudnnText(int64_t v) {
-  int64_t unit = v >= 90000 ? 10000 : 1000;  // before 9, 8902 was 8.9.2
-  return fmt::format("{}.{}.{}", v / unit, v % unit / 100, v % 100);
-}
-
 // In the order in which the CUDA backend looks (docs/cuda.md).
 std::string FindCudnn(const System& system) {
   std::string named = system.Variable("EXP_CUDNN");
@@ -117,7 +112,7 @@ Finding Parts(const System& system, const std::string& path, const std::string& 
     if (!its.empty() && CompareVersions(its, version) != 0) {
       wrong.push_back(fmt::format("{} is {} ({})", soname, its, found));
     } else if (part.check != nullptr &&
-               system.Ask(path, part.check, System::Call::kSize).value_or(0) % (1LL << 32) != 0) {
+               system.Ask(path, part.check, LibraryCall::kSize).value_or(0) % (1LL << 32) != 0) {
       wrong.push_back(fmt::format("{} says that its version differs", soname));
     } else if (its.empty() && Folder(real) != real_folder) {
       wrong.push_back(fmt::format("{} comes from {}", soname, Folder(found)));
@@ -156,7 +151,7 @@ Findings CheckCudnn(const Subject& s) {
     f.found = fmt::format("{}; {}", path, gpus.why);
     return {f};
   }
-  auto number = s.system.Ask(path, "cudnnGetVersion", System::Call::kSize);
+  auto number = s.system.Ask(path, "cudnnGetVersion", LibraryCall::kSize);
   if (!number) {
     f.level = gpus.devices.empty() ? Level::kWarning : Level::kError;
     f.found = path + " doesn't load, lacks libcudnn_graph.so.9, or isn't cuDNN";
@@ -165,9 +160,9 @@ Findings CheckCudnn(const Subject& s) {
             "` says what it misses; all libcudnn_*.so.9 of one version belong beside it";
     return {f};
   }
-  std::string version = CudnnText(*number);
-  auto built = s.system.Ask(path, "cudnnGetCudartVersion", System::Call::kSize).value_or(0);
-  std::string cuda = built > 0 ? fmt::format("{}.{}", built / 1000, built % 1000 / 10) : "";
+  std::string version = CudnnVersionText(*number);
+  auto built = s.system.Ask(path, "cudnnGetCudartVersion", LibraryCall::kSize).value_or(0);
+  std::string cuda = built > 0 ? CudaVersionText(built) : "";
   f.found = fmt::format("{}{} ({})", version, cuda.empty() ? "" : " for CUDA " + cuda, path);
   if (LeadingInteger(version).value_or(0) != 9) {
     f.level = Level::kError;

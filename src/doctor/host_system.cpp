@@ -1,5 +1,4 @@
 // This machine.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/klog.h>
 #include <sys/mman.h>
@@ -13,7 +12,8 @@
 #include <filesystem>
 
 #include "exp/base/child_process.h"
-#include "exp/base/cudnn_parts.h"
+#include "exp/base/file_descriptor.h"
+#include "exp/base/library_version.h"
 #include "exp/doctor/system.h"
 
 namespace fs = std::filesystem;
@@ -22,21 +22,6 @@ namespace xp::doctor {
 namespace {
 
 constexpr size_t kMostText = size_t{16} << 20;
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-  bool good() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 // Never waits: a pipe or a device that has nothing gives nothing.
 std::optional<std::string> ReadText(const std::string& path) {
@@ -168,22 +153,9 @@ class HostSystem : public System {
   std::string Output(const std::vector<std::string>& command) const override;
 
   std::optional<int64_t> Ask(const std::string& library, const std::string& name,
-                             Call call) const override {
+                             LibraryCall call) const override {
     if (!root_.empty()) return std::nullopt;
-    void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
-    if (!handle) return std::nullopt;
-    std::optional<int64_t> answer;
-    void* function = MissingCudnnPart(handle).empty() ? ::dlsym(handle, name.c_str()) : nullptr;
-    if (function != nullptr) {
-      if (call == Call::kSize) {
-        answer = static_cast<int64_t>(reinterpret_cast<size_t (*)()>(function)());
-      } else {
-        int value = 0;
-        if (reinterpret_cast<int (*)(int*)>(function)(&value) == 0) answer = value;
-      }
-    }
-    ::dlclose(handle);
-    return answer;
+    return AskLibrary(library, name, call);
   }
 
   std::optional<std::string> KernelLog() const override {

@@ -49,14 +49,13 @@ Findings CheckLibcuda(const Subject& s) {
   std::string version = VersionOf(real), kernel = KernelDriver(s.system);
   if (kernel.empty()) kernel = gpus.driver;
   f.needed = "the driver's own libcuda.so.1, of version " + kernel;
-  auto cuda = s.system.Ask(kLibcuda, "cuDriverGetVersion", System::Call::kInt);
+  auto cuda = s.system.Ask(kLibcuda, "cuDriverGetVersion", LibraryCall::kInt);
   // Where the real one lies beside the stub's folder, the path tells which of both was taken.
   if (!cuda || real.find("/stubs/") != std::string::npos) {
     DoesNotStart(real.find("/stubs/") != std::string::npos ? real : path, f);
     return {f};
   }
-  f.found = fmt::format("CUDA {}.{}{}", *cuda / 1000, *cuda % 1000 / 10,
-                        path.empty() ? "" : " (" + path + ")");
+  f.found = fmt::format("CUDA {}{}", CudaVersionText(*cuda), path.empty() ? "" : " (" + path + ")");
   int order = version.empty() || kernel.empty() ? 0 : CompareVersions(version, kernel);
   if (order == 0) return {f};
   f.found += fmt::format(", version {}, over the kernel module {}", version, kernel);

@@ -35,13 +35,13 @@ std::string CudaOfNccl(const System& system) {
 
 Findings CheckNccl(const Subject& s) {
   Gpus gpus = s.system.QueryGpus();
-  auto version = s.system.Ask(kNccl, "ncclGetVersion", System::Call::kInt);
+  auto version = s.system.Ask(kNccl, "ncclGetVersion", LibraryCall::kInt);
   Finding f{.id = "nccl", .group = "versions", .level = Level::kAbsent};
   f.needed = "NCCL 2, to train on several GPUs";
   f.found = "libnccl.so.2 isn't found";
   if (version) {
     f.level = Level::kOk;
-    f.found = fmt::format("{}.{}.{}", *version / 10000, *version % 10000 / 100, *version % 100);
+    f.found = NcclVersionText(*version);
     const std::string cuda = CudaOfNccl(s.system);
     if (!cuda.empty()) f.found += " for CUDA " + cuda;
     if (!gpus.devices.empty() && NewerMajor(cuda, gpus.cuda_driver)) {

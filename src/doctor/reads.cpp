@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "exp/base/file_descriptor.h"
 #include "exp/base/hash.h"
 #include "exp/base/parallel.h"
 #include "exp/base/resources.h"
@@ -94,14 +95,13 @@ uint64_t ReadAll(int fd, double seconds) {
 // Past the page cache where the file system allows it; else after asking for its pages to be
 // dropped.
 double ReadSequential(const std::string& path, double seconds) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
-  if (fd < 0) fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  int direct = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  const FileDescriptor file(direct >= 0 ? direct : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.good()) return 0;
+  ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
   Stopwatch watch;
-  uint64_t bytes = ReadAll(fd, seconds);
+  uint64_t bytes = ReadAll(file.get(), seconds);
   double took = watch.Seconds();
-  ::close(fd);
   return bytes > 0 && took > 0 ? static_cast<double>(bytes) / took : 0;
 }
 
@@ -117,12 +117,9 @@ uint64_t OwnFileBytes(const std::string& folder) {
 
 // A file without a name in the folder, which is gone when it is closed.
 double ReadOwnFile(const std::string& folder, uint64_t size, double seconds) {
-  int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  const FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   AlignedBlock block;
-  if (fd < 0 || block.data == nullptr) {
-    if (fd >= 0) ::close(fd);
-    return 0;
-  }
+  if (!file.good() || block.data == nullptr) return 0;
   uint64_t random = 1;
   for (size_t i = 0; i + 8 <= kBlock; i += 8) {
     random = random * 6364136223846793005u + 1442695040888963407u;
@@ -131,17 +128,13 @@ double ReadOwnFile(const std::string& folder, uint64_t size, double seconds) {
   uint64_t written = 0;
   Stopwatch watch;
   while (written < size && watch.Seconds() < seconds) {
-    ssize_t n = ::write(fd, block.data, kBlock);
+    ssize_t n = ::write(file.get(), block.data, kBlock);
     if (n <= 0) break;
     written += static_cast<uint64_t>(n);
   }
-  ::fsync(fd);
-  double speed = 0;
-  if (written >= kLeastOwn) {
-    speed = ReadSequential(fmt::format("/proc/self/fd/{}", fd), seconds);
-  }
-  ::close(fd);
-  return speed;
+  ::fsync(file.get());
+  if (written < kLeastOwn) return 0;
+  return ReadSequential(fmt::format("/proc/self/fd/{}", file.get()), seconds);
 }
 
 void ReadSmall(const std::vector<File>& files, double seconds, ReadSpeed& out) {
@@ -150,12 +143,11 @@ void ReadSmall(const std::vector<File>& files, double seconds, ReadSpeed& out) {
   Stopwatch watch;
   out.threads = OnThreads(std::clamp(UsableCpus(), 1, 16), [&](int) {
     for (size_t i; (i = next++) < files.size() && watch.Seconds() < seconds;) {
-      int fd = ::open(files[i].path.c_str(), O_RDONLY | O_CLOEXEC);
-      if (fd < 0) continue;
-      ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-      bytes += ReadAll(fd, seconds);
+      const FileDescriptor file(::open(files[i].path.c_str(), O_RDONLY | O_CLOEXEC));
+      if (!file.good()) continue;
+      ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+      bytes += ReadAll(file.get(), seconds);
       ++count;
-      ::close(fd);
     }
   });
   double took = watch.Seconds();

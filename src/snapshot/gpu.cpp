@@ -1,11 +1,10 @@
 // GPUs and the libraries that compute on them, as the environment records them.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <memory>
 
-#include "exp/base/cudnn_parts.h"
+#include "exp/base/library_version.h"
 #include "exp/snapshot/nvml.h"
 #include "src/snapshot/probe.h"
 
@@ -19,17 +18,11 @@ void Put(json& out, const char* key, const std::optional<T>& value) {
   if (value) out[key] = *value;
 }
 
-// Asks a library that the dynamic linker finds for its version.
-template <class F, class Ask>
-std::string AskLibrary(std::initializer_list<const char*> files, const char* symbol, Ask ask) {
+// Of the first library that the dynamic linker finds and that answers; empty where none does.
+std::string VersionOf(std::initializer_list<const char*> files, const char* function,
+                      LibraryCall call, std::string (*text)(int64_t)) {
   for (const char* file : files) {
-    void* library = ::dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-    if (!library) continue;
-    F function = reinterpret_cast<F>(::dlsym(library, symbol));
-    const bool answers = function != nullptr && MissingCudnnPart(library).empty();
-    std::string version = answers ? ask(function) : "";
-    ::dlclose(library);
-    if (!version.empty()) return version;
+    if (auto number = AskLibrary(file, function, call)) return text(*number);
   }
   return "";
 }
@@ -62,26 +55,12 @@ json ProbeGpu() {
   for (int i = 0; i < nvml->count(); ++i) devices.push_back(Describe(*nvml, i));
   json out = {
       {"driver", nvml->driver()}, {"cuda_driver", nvml->cuda_driver()}, {"devices", devices}};
-  using GetVersion = int (*)(int*);
-  out["cuda_runtime"] = AskLibrary<GetVersion>(
-      {"libcudart.so.13", "libcudart.so.12", "libcudart.so"}, "cudaRuntimeGetVersion",
-      [](GetVersion f) {
-        int v = 0;
-        return f(&v) == 0 ? fmt::format("{}.{}", v / 1000, v % 1000 / 10) : std::string();
-      });
-  using GetSize = size_t (*)();
-  out["cudnn"] = AskLibrary<GetSize>(
-      {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so"}, "cudnnGetVersion", [](GetSize f) {
-        size_t v = f();  // 90100 is 9.1.0; before 9, 8902 was 8.9.2
-        size_t unit = v >= 90000 ? 10000 : 1000;
-        return fmt::format("{}.{}.{}", v / unit, v % unit / 100, v % 100);
-      });
-  out["nccl"] =
-      AskLibrary<GetVersion>({"libnccl.so.2", "libnccl.so"}, "ncclGetVersion", [](GetVersion f) {
-        int v = 0;
-        return f(&v) == 0 ? fmt::format("{}.{}.{}", v / 10000, v % 10000 / 100, v % 100)
-                          : std::string();
-      });
+  out["cuda_runtime"] = VersionOf({"libcudart.so.13", "libcudart.so.12", "libcudart.so"},
+                                  "cudaRuntimeGetVersion", LibraryCall::kInt, CudaVersionText);
+  out["cudnn"] = VersionOf({"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so"}, "cudnnGetVersion",
+                           LibraryCall::kSize, CudnnVersionText);
+  out["nccl"] = VersionOf({"libnccl.so.2", "libnccl.so"}, "ncclGetVersion", LibraryCall::kInt,
+                          NcclVersionText);
   return out;
 }
 

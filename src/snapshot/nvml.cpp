@@ -9,6 +9,8 @@
 #include <numeric>
 #include <sstream>
 
+#include "exp/base/library_version.h"
+
 namespace xp::snapshot {
 namespace {
 
@@ -149,7 +151,7 @@ std::string Nvml::cuda_driver() const {
   int version = 0;
   const bool told = api_->CudaVersion && api_->CudaVersion(&version) == 0 && version > 0;
   if (!told) return "";
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  return CudaVersionText(version);
 }
 
 int Nvml::count() const {

@@ -13,6 +13,7 @@
 #include "exp/base/escape.h"
 #include "exp/base/file.h"
 #include "exp/base/hash.h"
+#include "exp/base/library_version.h"
 #include "exp/base/philox.h"
 #include "exp/base/temporary_folder.h"
 #include "exp/base/utf8.h"
@@ -111,6 +112,20 @@ TEST_CASE("a device and a pipe are written as they are, not replaced") {
   CHECK(std::string(text) == "through");
   ::close(fd);
   CHECK(std::filesystem::is_fifo(pipe));
+}
+
+TEST_CASE("versions of CUDA's libraries, by how each numbers them") {
+  CHECK(xp::CudaVersionText(13010) == "13.1");
+  CHECK(xp::CudaVersionText(12080) == "12.8");
+  CHECK(xp::CudnnVersionText(91900) == "9.19.0");
+  CHECK(xp::CudnnVersionText(90100) == "9.1.0");
+  CHECK(xp::CudnnVersionText(8902) == "8.9.2");
+  CHECK(xp::NcclVersionText(22809) == "2.28.9");
+  CHECK(xp::NcclVersionText(2804) == "2.8.4");
+  CHECK_FALSE(xp::AskLibrary("/no/such/library.so", "f", xp::LibraryCall::kSize));
+  CHECK_FALSE(xp::AskLibrary("libc.so.6", "no_such_function", xp::LibraryCall::kInt));
+  // Of the real C library: getpid fits `size_t name(void)` well enough to be asked.
+  CHECK(xp::AskLibrary("libc.so.6", "getpid", xp::LibraryCall::kSize) == ::getpid());
 }
 
 TEST_CASE("text for HTML and CSV") {

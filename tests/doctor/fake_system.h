@@ -88,7 +88,7 @@ class FakeSystem : public System {
     return it == outputs.end() ? "" : it->second;
   }
   std::optional<int64_t> Ask(const std::string& library, const std::string& name,
-                             Call) const override {
+                             LibraryCall) const override {
     auto it = answers.find({library, name});
     return it == answers.end() ? std::nullopt : std::optional(it->second);
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "exp/base/library_version.h"
 #include "exp/snapshot/nvml.h"
 
 namespace xp::doctor {
@@ -61,11 +62,9 @@ class System {
   virtual std::string Variable(const std::string& name) const = 0;  // empty: not set
   // What a program printed; empty where it isn't there or fails.
   virtual std::string Output(const std::vector<std::string>& command) const = 0;
-  // Calls `size_t name(void)` (kSize) or `int name(int*)` (kInt) of a library; absent where the
-  // library doesn't load, has no such function, or the function reports an error.
-  enum class Call { kSize, kInt };
+  // As AskLibrary of exp/base/library_version.h does.
   virtual std::optional<int64_t> Ask(const std::string& library, const std::string& name,
-                                     Call call) const = 0;
+                                     LibraryCall call) const = 0;
   // The kernel's messages as far as they can be read; absent where none can.
   virtual std::optional<std::string> KernelLog() const = 0;
   virtual Gpus QueryGpus() const = 0;

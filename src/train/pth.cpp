@@ -254,7 +254,8 @@ class StateDict {
     if (dict.kind != Kind::kDict) return false;
     return std::any_of(dict.entries.begin(), dict.entries.end(), [&](const auto& entry) {
       const Value& value = doc_[entry.second];
-      return AsTensor(value) != nullptr || IsOtherTensor(value);
+      return doc_[entry.first].kind == Kind::kString &&
+             (AsTensor(value) != nullptr || IsOtherTensor(value));
     });
   }
 
@@ -330,11 +331,11 @@ class StateDict {
       overflow |= __builtin_add_overflow(last, reach, &last);
     }
     if (empty && !overflow) return;
-    layout->end = overflow ? 0 : last + 1;
     if (overflow || last >= storage_length) {
       throw Bad(info.name, fmt::format("{} leaves its storage of {} elements",
                                        ShapeText(info.shape), storage_length));
     }
+    layout->end = last + 1;
     if (count > storage_length) {
       throw Unread(info.name, "is expanded: it shows elements of its storage several times",
                    "a tensor of its own", "write the file again with the tensor's .clone()");
@@ -376,15 +377,17 @@ class PthFile : public TensorFile {
     uint64_t bytes = 0;
     for (const TensorInfo& tensor : tensors_) {
       const Layout& layout = layouts_.at(tensor.name);
-      bytes += tensor.bytes();
-      if (layout.end == 0) continue;
+      if (layout.end == 0) continue;  // without elements
       const uint64_t held = storage_->Size(layout.storage) / ElementSize(tensor.type);
-      if (static_cast<uint64_t>(layout.end) <= held) continue;
-      throw UsageError(
-          {.what = fmt::format("{} needs {} elements of storage {}, which has {}",
-                               ShapeText(tensor.shape), layout.end, layout.storage, held),
-           .where = fmt::format("{}: tensor `{}`", path_, tensor.name),
-           .next = "the file is damaged; fetch or write it again"});
+      const auto needed = static_cast<uint64_t>(std::max(layout.end, tensor.elements()));
+      if (needed > held) {
+        throw UsageError(
+            {.what = fmt::format("{} needs {} elements of storage {}, which has {}",
+                                 ShapeText(tensor.shape), needed, layout.storage, held),
+             .where = fmt::format("{}: tensor `{}`", path_, tensor.name),
+             .next = "the file is damaged; fetch or write it again"});
+      }
+      bytes += tensor.bytes();  // no more than the file has
     }
     const uint64_t file = std::filesystem::file_size(path_);
     if (bytes / kMostShared <= file) return;

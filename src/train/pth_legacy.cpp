@@ -29,12 +29,7 @@ class LegacyStorage : public PthStorage {
     std::string_view bytes(reinterpret_cast<const char*>(all.data()), all.size());
     size_t at = 0;
     Document magic = Next(bytes, &at);
-    if (magic[magic.root].text != kMagic) {
-      throw UsageError({.what = "is a pickle, but not one of torch.save",
-                        .where = file_.path(),
-                        .expected = "a file written by torch.save",
-                        .next = "write it again with torch.save(model.state_dict(), path)"});
-    }
+    if (magic[magic.root].text != kMagic) throw OtherPickle(magic);
     Document protocol = Next(bytes, &at);
     if (protocol[protocol.root].integer != 1001) throw Bad("its protocol is not 1001");
     CheckSystem(Next(bytes, &at));
@@ -70,6 +65,22 @@ class LegacyStorage : public PthStorage {
                        .where = file_.path(),
                        .expected = "a file written by torch.save",
                        .next = "the file is damaged; fetch or write it again"});
+  }
+
+  // Detectron's and Detectron2's model zoos have dicts of numpy arrays.
+  Error OtherPickle(const Document& document) const {
+    const bool numpy =
+        std::any_of(document.values.begin(), document.values.end(), [](const Value& value) {
+          return value.kind == Kind::kGlobal && value.text.starts_with("numpy.");
+        });
+    return UsageError(
+        {.what = fmt::format("is a pickle{}, but not one of torch.save",
+                             numpy ? " of numpy arrays" : ""),
+         .where = file_.path(),
+         .expected = "a file written by torch.save",
+         .next = numpy ? "load it with Python's pickle, and write {name: torch.from_numpy(array)} "
+                         "with torch.save"
+                       : "write it again with torch.save(model.state_dict(), path)"});
   }
 
   Document Next(std::string_view bytes, size_t* at) const {

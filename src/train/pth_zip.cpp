@@ -31,6 +31,10 @@ class ZipStorage : public PthStorage {
       zip_error_init_with_code(&error, code);
       std::string reason = zip_error_strerror(&error);
       zip_error_fini(&error);
+      // Its list of entries stands at the end.
+      if (code == ZIP_ER_NOZIP || code == ZIP_ER_INCONS || code == ZIP_ER_EOF)
+        throw Bad(
+            "is cut off or damaged: it begins as an archive of torch.save and doesn't end so");
       throw Bad(fmt::format("can't be read as an archive: {}", reason));
     }
     FindRoot();

@@ -2,6 +2,7 @@
 #include "exp/train/pth.h"
 
 #include <cstring>
+#include <limits>
 
 #include "catch.h"
 #include "exp/base/error.h"
@@ -284,6 +285,37 @@ TEST_CASE("a pickle that promises more than its file has is refused when it is o
   big.resize(big.size() - 16 + 400000);
   WriteFileAtomic(folder / "x.pth", big);
   CHECK_THROWS_WITH(OpenPth(folder / "x.pth"), ContainsSubstring("share storages"));
+}
+
+TEST_CASE("sizes whose product wraps round to nothing are refused") {
+  TempFolder folder;
+  // 2^62 floats at one place of a storage that is said to hold them: their bytes are 2^64, or none.
+  for (int64_t stride : {0, 1}) {
+    const int64_t many = int64_t{1} << 62;
+    WriteFileAtomic(folder / "x.pth", LegacyFile(Text("a") + Tensor(many, stride, "", many)));
+    CHECK_THROWS_WITH(OpenPth(folder / "x.pth"),
+                      ContainsSubstring("needs 4611686018427387904 elements of storage 0, which") &&
+                          ContainsSubstring("tensor `a`"));
+  }
+  const int64_t last = std::numeric_limits<int64_t>::max();
+  WriteFileAtomic(folder / "x.pth", LegacyFile(Text("a") + Tensor(2, last, "", last)));
+  CHECK_THROWS_WITH(OpenPth(folder / "x.pth"), ContainsSubstring("leaves its storage"));
+}
+
+TEST_CASE("numbers for names, arrays of numpy and archives that are cut off are said to be that") {
+  TempFolder folder;
+  auto problem = [&](const std::string& content) {
+    WriteFileAtomic(folder / "x.pth", content);
+    return ProblemOf(folder / "x.pth");
+  };
+  CHECK_THAT(problem(LegacyFile(Int(1) + Tensor(4, 1))), ContainsSubstring("no state dict"));
+  CHECK_THAT(
+      problem("\x80\x02}" + Text("a") + Call("numpy.core.multiarray", "_reconstruct", "") + "s."),
+      ContainsSubstring("is a pickle of numpy arrays") && ContainsSubstring("torch.from_numpy"));
+  const std::string whole = ReadFile(Fixture("pth_zip.pth"));
+  for (size_t size : {whole.size() - 1, whole.size() / 2, size_t{100}}) {
+    CHECK_THAT(problem(whole.substr(0, size)), ContainsSubstring("is cut off or damaged"));
+  }
 }
 
 TEST_CASE("a state dict is found inside of other dicts, averages aside, and said where it isn't") {

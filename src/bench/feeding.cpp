@@ -13,7 +13,6 @@
 #include "exp/bench/throughput.h"
 #include "exp/data/class_loader.h"
 #include "exp/data/image_list.h"
-#include "exp/models/zoo.h"
 #include "src/bench/guarded.h"
 #include "src/bench/into_row.h"
 #include "src/bench/time_bound.h"

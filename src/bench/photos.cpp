@@ -1,7 +1,6 @@
 #include "exp/bench/photos.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "exp/base/philox.h"

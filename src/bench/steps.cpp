@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exp/base/error.h"
 #include "exp/base/stopwatch.h"
 #include "exp/bench/throughput.h"
 #include "src/bench/guarded.h"

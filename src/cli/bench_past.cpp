@@ -16,7 +16,6 @@
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "exp/base/json_text.h"
-#include "exp/base/printable.h"
 #include "exp/models/zoo.h"
 #include "exp/record/reader.h"
 #include "src/cli/bench_facts.h"

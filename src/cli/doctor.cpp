@@ -5,22 +5,19 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "exp/base/error.h"
-#include "exp/base/file.h"
 #include "exp/base/own_program.h"
 #include "exp/doctor/checks.h"
 #include "exp/graph/cuda_build.h"
 #include "exp/record/machine.h"
 #include "exp/record/store.h"
-#include "exp/snapshot/environment.h"
-#include "exp/snapshot/redact.h"
 #include "src/cli/command.h"
 #include "src/cli/doctor_past.h"
 #include "src/cli/machine_environment.h"
@@ -132,6 +129,53 @@ void RequireSense(const Options& o) {
   }
 }
 
+int RunMemo() {
+  std::unique_ptr<doctor::System> system = doctor::MakeHostSystem("");
+  const doctor::Subject subject{*system, graph::DescribeCudaBuild(), "", "", "", ""};
+  doctor::Findings found;
+  for (auto* check : {doctor::CheckCudnn, doctor::CheckNccl, doctor::CheckCompilers}) {
+    for (doctor::Finding& f : check(subject)) found.push_back(std::move(f));
+  }
+  fmt::print("{}", doctor::Memo(MachineEnvironment(true), found));
+  return 0;
+}
+
+doctor::DoctorOptions Asked(const Options& options) {
+  doctor::DoctorOptions d;
+  d.deep = options.deep;
+  d.measure = !options.look;
+  d.root = options.root.value_or("");
+  d.device = options.device;
+  d.data = options.data.value_or(fs::current_path().string());
+  d.store = StoreToWrite(options.store).string();
+  d.work = fs::current_path().string();
+  const std::string program = OwnProgram().string();
+  if (!options.root) d.binary = program;
+  if (!program.empty()) d.child = {program, "doctor", "--child"};
+  return d;
+}
+
+int RunExamination(const Options& options) {
+  const std::string environment = MachineEnvironment(options.deep);
+  doctor::DoctorOptions d = Asked(options);
+  if (!options.as_json) {
+    d.on_finding = [&, group = std::string()](const doctor::Finding& f) mutable {
+      if (f.group != group) fmt::print("{}{}\n", group.empty() ? "" : "\n", f.group);
+      group = f.group;
+      fmt::print("{}", doctor::FindingText(f, Colour(options.colour), Columns()));
+      std::fflush(stdout);
+    };
+  }
+  const doctor::Report report = doctor::Examine(d);
+  Save(options, report, environment);
+  if (options.as_json) {
+    fmt::print("{}\n", doctor::ReportJson(report, environment));
+  } else {
+    fmt::print("\n{}\n", doctor::SummaryText(report, Columns()));
+  }
+  return doctor::ExitCode(report.worst);
+}
+
 int Run(const Options& options) {
   if (!options.child.empty()) {
     doctor::RunChild(options.child[0], options.child[1]);
@@ -147,44 +191,8 @@ int Run(const Options& options) {
     return ShowDoctorPast(past);
   }
   if (options.library) return RunLibrary(options);
-  std::string environment = MachineEnvironment(options.memo || options.deep);
-  if (options.memo) {
-    std::unique_ptr<doctor::System> system = doctor::MakeHostSystem("");
-    doctor::Subject subject{*system, graph::DescribeCudaBuild(), "", "", "", ""};
-    doctor::Findings found;
-    for (auto* check : {doctor::CheckCudnn, doctor::CheckNccl, doctor::CheckCompilers}) {
-      for (doctor::Finding& f : check(subject)) found.push_back(std::move(f));
-    }
-    fmt::print("{}", doctor::Memo(environment, found));
-    return 0;
-  }
-  doctor::DoctorOptions d;
-  d.deep = options.deep;
-  d.measure = !options.look;
-  d.root = options.root.value_or("");
-  d.device = options.device;
-  d.data = options.data.value_or(fs::current_path().string());
-  d.store = StoreToWrite(options.store).string();
-  d.work = fs::current_path().string();
-  const std::string program = OwnProgram().string();
-  if (!options.root) d.binary = program;
-  if (!program.empty()) d.child = {program, "doctor", "--child"};
-  if (!options.as_json) {
-    d.on_finding = [&, group = std::string()](const doctor::Finding& f) mutable {
-      if (f.group != group) fmt::print("{}{}\n", group.empty() ? "" : "\n", f.group);
-      group = f.group;
-      fmt::print("{}", doctor::FindingText(f, Colour(options.colour), Columns()));
-      std::fflush(stdout);
-    };
-  }
-  doctor::Report report = doctor::Examine(d);
-  Save(options, report, environment);
-  if (options.as_json) {
-    fmt::print("{}\n", doctor::ReportJson(report, environment));
-  } else {
-    fmt::print("\n{}\n", doctor::SummaryText(report, Columns()));
-  }
-  return doctor::ExitCode(report.worst);
+  if (options.memo) return RunMemo();
+  return RunExamination(options);
 }
 
 }  // namespace

@@ -130,6 +130,26 @@ Finding Parts(const System& system, const std::string& path, const std::string& 
   return f;
 }
 
+constexpr const char* kWhy = "convolutions on a GPU are cuDNN's";
+
+Finding NotFound(const Subject& s, const Gpus& gpus, Finding f) {
+  f.level = gpus.devices.empty() ? Level::kAbsent : Level::kError;
+  f.found = fmt::format("{} isn't found", kCudnn);
+  f.why = kWhy;
+  f.fix = "install cuDNN 9 for CUDA " + MajorOf(s.build.runtime) +
+          ", or point LD_LIBRARY_PATH at its folder or EXP_CUDNN at the file";
+  return f;
+}
+
+Finding DoesNotLoad(const std::string& path, const Gpus& gpus, Finding f) {
+  f.level = gpus.devices.empty() ? Level::kWarning : Level::kError;
+  f.found = path + " doesn't load, lacks libcudnn_graph.so.9, or isn't cuDNN";
+  f.why = kWhy;
+  f.fix = "`exp doctor --library " + path +
+          "` says what it misses; all libcudnn_*.so.9 of one version belong beside it";
+  return f;
+}
+
 }  // namespace
 
 Findings CheckCudnn(const Subject& s) {
@@ -138,28 +158,14 @@ Findings CheckCudnn(const Subject& s) {
   Finding f{.id = "cudnn", .group = "versions"};
   f.needed = "cuDNN 9, any minor version";
   std::string path = FindCudnn(s.system);
-  if (path.empty()) {
-    f.level = gpus.devices.empty() ? Level::kAbsent : Level::kError;
-    f.found = "libcudnn.so.9 isn't found";
-    f.why = "convolutions on a GPU are cuDNN's";
-    f.fix = "install cuDNN 9 for CUDA " + MajorOf(s.build.runtime) +
-            ", or point LD_LIBRARY_PATH at its folder or EXP_CUDNN at the file";
-    return {f};
-  }
+  if (path.empty()) return {NotFound(s, gpus, std::move(f))};
   if (!s.system.IsHere()) {
     f.level = Level::kAbsent;
     f.found = fmt::format("{}; {}", path, gpus.why);
     return {f};
   }
   auto number = s.system.Ask(path, "cudnnGetVersion", LibraryCall::kSize);
-  if (!number) {
-    f.level = gpus.devices.empty() ? Level::kWarning : Level::kError;
-    f.found = path + " doesn't load, lacks libcudnn_graph.so.9, or isn't cuDNN";
-    f.why = "convolutions on a GPU are cuDNN's";
-    f.fix = "`exp doctor --library " + path +
-            "` says what it misses; all libcudnn_*.so.9 of one version belong beside it";
-    return {f};
-  }
+  if (!number) return {DoesNotLoad(path, gpus, std::move(f))};
   std::string version = CudnnVersionText(*number);
   auto built = s.system.Ask(path, "cudnnGetCudartVersion", LibraryCall::kSize).value_or(0);
   std::string cuda = built > 0 ? CudaVersionText(built) : "";

@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <future>
-#include <iostream>
 #include <optional>
-#include <thread>
 
 #include "exp/base/error.h"
 #include "exp/base/stopwatch.h"
@@ -19,8 +16,6 @@
 #include "exp/graph/backend.h"
 #include "src/doctor/room.h"
 #include "src/train/device.h"
-
-namespace fs = std::filesystem;
 
 namespace xp::doctor {
 namespace {

@@ -1,6 +1,8 @@
 // Driver, CUDA and compute capability: which version runs with which.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "exp/base/leading_integer.h"
 #include "exp/doctor/checks.h"
 #include "src/doctor/cuda_releases.h"
@@ -83,6 +85,53 @@ Finding Runtime(const Subject& s, const Gpus& gpus, const std::string& driver) {
   return f;
 }
 
+// Machine code runs on its own capability and on newer ones of the same major version.
+bool HoldsMachineCode(const graph::CudaBuild& build, int capability) {
+  return std::any_of(
+      build.machine_code.begin(), build.machine_code.end(), [&](const std::string& name) {
+        const int64_t have = LeadingInteger(name).value_or(0);
+        const bool specific = name.ends_with('a');  // runs on that very capability only
+        return have == capability ||
+               (!specific && have / 10 == capability / 10 && have <= capability);
+      });
+}
+
+bool HoldsPtx(const graph::CudaBuild& build, int capability) {
+  return std::any_of(build.ptx.begin(), build.ptx.end(), [&](const std::string& name) {
+    return !name.ends_with('a') && LeadingInteger(name).value_or(0) <= capability;
+  });
+}
+
+Finding Code(const graph::CudaBuild& build, const GpuState& gpu, const std::string& driver_cuda) {
+  const int capability = gpu.about.major * 10 + gpu.about.minor;
+  Finding f{.id = fmt::format("gpu.{}.code", gpu.index), .group = "versions"};
+  f.found =
+      fmt::format("{}: compute capability {}.{}; this program holds code for {}, and {}",
+                  gpu.about.name, gpu.about.major, gpu.about.minor, Listed(build.machine_code),
+                  build.ptx.empty() ? "no PTX" : "PTX of " + Listed(build.ptx));
+  f.needed = fmt::format("machine code of {}x up to {}", gpu.about.major, capability);
+  if (HoldsMachineCode(build, capability)) return f;
+  const bool compiled = HoldsPtx(build, capability);
+  // A driver compiles PTX of its own CUDA and of older ones ("CUDA Compatibility", minor versions).
+  const bool old_driver = !driver_cuda.empty() && CompareVersions(driver_cuda, build.runtime) < 0;
+  if (compiled && old_driver) {
+    f.level = Level::kError;
+    f.found += fmt::format("; the driver runs CUDA {}", driver_cuda);
+    f.why =
+        fmt::format("only PTX would do for this card, and the driver can't compile that of CUDA {}",
+                    build.runtime);
+    f.fix = fmt::format("install driver {} or newer, or build with -DEXP_CUDA_ARCHITECTURES={}",
+                        DriverFor(build.runtime).full, capability);
+    return f;
+  }
+  f.level = compiled ? Level::kWarning : Level::kError;
+  f.why = compiled ? "the driver compiles the PTX at the first start, which takes a minute, and "
+                     "kernels tuned for the card are missing"
+                   : "no kernel of this program runs on the card";
+  f.fix = fmt::format("build with -DEXP_CUDA_ARCHITECTURES={}", capability);
+  return f;
+}
+
 }  // namespace
 
 std::string KernelDriver(const System& system) {
@@ -144,48 +193,8 @@ Findings CheckDriver(const Subject& s) {
 Findings CheckGpuCode(const Subject& s) {
   if (!s.build.compiled_in) return {};
   Findings out;
-  std::string held = Listed(s.build.machine_code);
-  std::string ptx = s.build.ptx.empty() ? "no PTX" : "PTX of " + Listed(s.build.ptx);
-  Gpus gpus = s.system.QueryGpus();
-  for (const GpuState& gpu : gpus.devices) {
-    int capability = gpu.about.major * 10 + gpu.about.minor;
-    Finding f{.id = fmt::format("gpu.{}.code", gpu.index), .group = "versions"};
-    f.found = fmt::format("{}: compute capability {}.{}; this program holds code for {}, and {}",
-                          gpu.about.name, gpu.about.major, gpu.about.minor, held, ptx);
-    f.needed = fmt::format("machine code of {}x up to {}", gpu.about.major, capability);
-    bool exact = false, compiled = false;
-    for (const std::string& a : s.build.machine_code) {
-      int64_t have = LeadingInteger(a).value_or(0);
-      bool specific = a.ends_with('a');  // runs on that very capability only
-      exact |=
-          have == capability || (!specific && have / 10 == gpu.about.major && have <= capability);
-    }
-    for (const std::string& a : s.build.ptx) {
-      compiled |= !a.ends_with('a') && LeadingInteger(a).value_or(0) <= capability;
-    }
-    // A driver compiles PTX of its own CUDA and of older ones ("CUDA Compatibility", minor
-    // versions).
-    bool old_driver =
-        !gpus.cuda_driver.empty() && CompareVersions(gpus.cuda_driver, s.build.runtime) < 0;
-    if (!exact && compiled && old_driver) {
-      f.level = Level::kError;
-      f.found += fmt::format("; the driver runs CUDA {}", gpus.cuda_driver);
-      f.why = fmt::format(
-          "only PTX would do for this card, and the driver can't compile that of "
-          "CUDA {}",
-          s.build.runtime);
-      f.fix = fmt::format("install driver {} or newer, or build with -DEXP_CUDA_ARCHITECTURES={}",
-                          DriverFor(s.build.runtime).full, capability);
-    } else if (!exact) {
-      f.level = compiled ? Level::kWarning : Level::kError;
-      f.why = compiled
-                  ? "the driver compiles the PTX at the first start, which takes a minute, and "
-                    "kernels tuned for the card are missing"
-                  : "no kernel of this program runs on the card";
-      f.fix = fmt::format("build with -DEXP_CUDA_ARCHITECTURES={}", capability);
-    }
-    out.push_back(f);
-  }
+  const Gpus gpus = s.system.QueryGpus();
+  for (const GpuState& gpu : gpus.devices) out.push_back(Code(s.build, gpu, gpus.cuda_driver));
   return out;
 }
 

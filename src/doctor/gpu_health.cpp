@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "exp/doctor/checks.h"
 #include "src/doctor/text.h"
@@ -175,19 +174,31 @@ std::optional<Range> Over(const std::vector<Nvml::Sample>& samples, size_t first
   return r;
 }
 
-Finding Load(const LoadSeen& seen) {
+// What held the clocks down from a sample on.
+struct Held {
+  uint64_t bits = 0;
+  double share = 0;  // of the samples
+};
+
+Held HeldDown(const std::vector<Nvml::Sample>& samples, size_t first) {
+  Held out;
+  size_t held = 0;
+  for (size_t i = first; i < samples.size(); ++i) {
+    out.bits |= samples[i].throttle;
+    held += snapshot::ThrottleReasons(samples[i].throttle).empty() ? 0 : 1;
+  }
+  if (samples.size() > first) {
+    out.share = static_cast<double>(held) / static_cast<double>(samples.size() - first);
+  }
+  return out;
+}
+
+// "20 s at full load: 1474 MHz of 1980, 692 W, up to 55 C"; absent where the card tells no clock.
+Finding Seen(const LoadSeen& seen, size_t first) {
   Finding f = Row(seen.index, "load");
-  // The first fifth is the clocks' way up.
-  size_t first = seen.samples.size() / 5;
   auto clock = Over(seen.samples, first, [](const Nvml::Sample& s) { return s.sm_mhz; });
   auto power = Over(seen.samples, first, [](const Nvml::Sample& s) { return s.power_mw; });
   auto heat = Over(seen.samples, 0, [](const Nvml::Sample& s) { return s.celsius; });
-  uint64_t bits = 0;
-  size_t held = 0;
-  for (size_t i = first; i < seen.samples.size(); ++i) {
-    bits |= seen.samples[i].throttle;
-    held += snapshot::ThrottleReasons(seen.samples[i].throttle).empty() ? 0 : 1;
-  }
   f.found = fmt::format("{:.0f} s at full load", seen.seconds);
   if (clock) {
     f.found += fmt::format(": {:.0f} MHz", clock->mean);
@@ -202,21 +213,26 @@ Finding Load(const LoadSeen& seen) {
     f.found += fmt::format(", up to {} C", heat->high);
     f.numbers.emplace_back("celsius", heat->high);
   }
-  std::vector<std::string> reasons = snapshot::ThrottleReasons(bits);
-  double share = seen.samples.size() > first
-                     ? static_cast<double>(held) / static_cast<double>(seen.samples.size() - first)
-                     : 0;
-  f.numbers.emplace_back("throttled_share", share);
-  if (reasons.empty()) {
-    if (!clock) f.level = Level::kAbsent;
-    return f;
-  }
-  f.found += fmt::format("; held down by {} {:.0f} % of the time", Listed(reasons), 100 * share);
-  // At its own power limit a card under full load is as it should be.
-  bool only_power = bits != 0 && (bits & 0xe8) == 0;
-  bool capped = seen.about.power_limit_mw && seen.about.power_limit_default_mw &&
-                *seen.about.power_limit_mw < *seen.about.power_limit_default_mw;
+  if (!clock) f.level = Level::kAbsent;
+  return f;
+}
+
+Finding Load(const LoadSeen& seen) {
+  const size_t first = seen.samples.size() / 5;  // before: the clocks' way up
+  Finding f = Seen(seen, first);
+  const Held held = HeldDown(seen.samples, first);
+  f.numbers.emplace_back("throttled_share", held.share);
+  const std::vector<std::string> reasons = snapshot::ThrottleReasons(held.bits);
+  if (reasons.empty()) return f;
+  f.level = Level::kOk;
+  f.found +=
+      fmt::format("; held down by {} {:.0f} % of the time", Listed(reasons), 100 * held.share);
   f.needed = "no throttling but by the card's own power limit";
+  // At its own power limit a card under full load is as it should be.
+  constexpr uint64_t kPowerCap = 0x04;
+  const bool only_power = reasons == snapshot::ThrottleReasons(kPowerCap);
+  const bool capped = seen.about.power_limit_mw && seen.about.power_limit_default_mw &&
+                      *seen.about.power_limit_mw < *seen.about.power_limit_default_mw;
   if (only_power && !capped) return f;
   f.level = Level::kWarning;
   f.why = "training is slower than the card can be";

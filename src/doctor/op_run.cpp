@@ -1,5 +1,6 @@
 #include "src/doctor/op_run.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>

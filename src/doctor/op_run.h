@@ -1,7 +1,6 @@
 // Runs a few operations on a backend and gives back what they computed; private to src/doctor.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

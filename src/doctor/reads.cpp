@@ -17,7 +17,6 @@
 #include "exp/base/stopwatch.h"
 #include "exp/data/image_io.h"
 #include "exp/doctor/measure.h"
-#include "src/doctor/text.h"
 
 namespace fs = std::filesystem;
 

@@ -1,4 +1,4 @@
-// The report as text, JSON and Markdown.
+// The report as text and JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -168,58 +168,6 @@ std::optional<Report> ReportFromJson(const std::string& text) {
     report.findings.push_back(std::move(f));
   }
   return report;
-}
-
-std::string Memo(const std::string& environment_json, const Findings& findings) {
-  json e = json::parse(environment_json, nullptr, false);
-  if (!e.is_object()) e = json::object();
-  const json libraries = e.value("libraries", json::object());
-  std::string out = "| part | version |\n|---|---|\n";
-  auto row = [&](const char* name, std::string value) {
-    std::replace(value.begin(), value.end(), '|', '/');
-    value = Printable(value);
-    if (!value.empty()) out += fmt::format("| {} | {} |\n", name, value);
-  };
-  row("exp", TextAt(e, "/program/version") + ", " + TextAt(e, "/program/compiler"));
-  row("system", TextAt(e, "/os/name"));
-  row("container", TextAt(e, "/os/container"));
-  row("kernel", TextAt(e, "/os/kernel"));
-  row("glibc", TextAt(e, "/os/glibc"));
-  row("CPU", TextAt(e, "/cpu/model"));
-  for (const json& gpu : e.value("/gpu/devices"_json_pointer, json::array())) {
-    row("GPU", TextAt(gpu, "/name") + ", compute capability " + TextAt(gpu, "/compute_capability"));
-  }
-  row("NVIDIA driver", TextAt(e, "/gpu/driver"));
-  row("CUDA of the driver", TextAt(e, "/gpu/cuda_driver"));
-  row("CUDA runtime of exp", TextAt(e, "/cuda_build/runtime"));
-  row("nvcc that built exp", TextAt(e, "/cuda_build/compiler"));
-  row("CUDA runtime of the system", TextAt(e, "/gpu/cuda_runtime"));
-  // Without a GPU the environment has neither, though they may be there.
-  auto found = [&](const char* id, const std::string& known) {
-    for (const Finding& f : findings) {
-      if (f.id == id && known.empty() && f.level == Level::kOk) return f.found;
-    }
-    return known;
-  };
-  row("cuDNN", found("cudnn", TextAt(e, "/gpu/cudnn")));
-  row("NCCL", found("nccl", TextAt(e, "/gpu/nccl")));
-  row("compilers", found("nvcc", ""));
-  for (const auto& [name, library] : libraries.items()) {
-    for (const char* wanted : {"libdnnl", "libjpeg", "libsqlite3", "libgit2", "libstdc++"}) {
-      if (name == wanted) row(name.c_str(), TextAt(library, "/version"));
-    }
-  }
-  row("Python", TextAt(e, "/python/version"));
-  for (const json& package : e.value("/python/packages"_json_pointer, json::array())) {
-    std::string text = package.is_string() ? package.get<std::string>() : "";
-    for (const char* wanted : {"torch==", "torchvision==", "numpy=="}) {
-      size_t length = std::char_traits<char>::length(wanted);
-      if (text.starts_with(wanted)) {
-        row(text.substr(0, length - 2).c_str(), text.substr(length));
-      }
-    }
-  }
-  return out;
 }
 
 }  // namespace xp::doctor

@@ -10,7 +10,6 @@
 #include "exp/base/philox.h"
 #include "exp/graph/graph.h"
 #include "src/doctor/op_run.h"
-#include "src/doctor/text.h"
 
 namespace xp::doctor {
 namespace {

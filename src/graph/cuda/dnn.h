@@ -11,6 +11,7 @@
 #include "src/graph/cuda/compiled_plans.h"
 #include "src/graph/cuda/conv_graph.h"
 #include "src/graph/cuda/cudnn_library.h"
+#include "src/graph/cuda/engine_rates.h"
 #include "src/graph/cuda/kernel.h"
 #include "src/graph/cuda/plan_cache.h"
 #include "src/graph/cuda/plan_maker.h"
@@ -58,6 +59,7 @@ class Dnn {
     std::shared_ptr<ConvPlan> plan;
   };
   std::map<std::string, InUse> in_use_;
+  EngineRates rates_;
   PlanMaker maker_;
 };
 

@@ -17,6 +17,10 @@ namespace xp::graph::cuda {
 namespace {
 
 constexpr float kHopeless = 1.5f;  // not measured further when that many times the best
+// The first run loads kernels, which may take that long; one that is slower than the best even so
+// isn't run again.
+constexpr float kLoading = 100.0f;
+constexpr float kFarOff = 4.0f;
 
 // Device memory for trying plans; null data when there is no room.
 class Scratch {
@@ -86,8 +90,8 @@ class Bench {
     size_t limit = std::max(kMaxWorkspace, Bytes(problem_.y_elements()));
     if (workspace > limit || !Reserve(workspace)) return false;
     try {
-      Run(*candidate->plan);  // loads the kernels
-      float once = Average(*candidate->plan, 1);
+      float once = Average(*candidate->plan, 1);  // loads the kernels
+      if (once < kFarOff * best_ + kLoading) once = Average(*candidate->plan, 1);
       candidate->milliseconds = once;
       if (once > kHopeless * best_ && once > 0.05f) return true;
       int repeats = std::clamp(static_cast<int>(2.0f / std::max(once, 1e-3f)), 1, 20);
@@ -100,6 +104,8 @@ class Bench {
       return false;
     }
   }
+
+  float best() const { return best_; }
 
   bool RepeatsBitForBit(const PlanCandidate& candidate) {
     if (!Reserve(candidate.plan->workspace_bytes())) return false;
@@ -169,9 +175,47 @@ class Bench {
   float best_ = std::numeric_limits<float>::max();
 };
 
+// Runs the candidates; those that fail are dropped. Returns those that weren't worth running.
+std::vector<PlanCandidate> TimeAll(const ConvProblem& problem, EngineRates* rates, Bench* bench,
+                                   std::vector<PlanCandidate>* candidates) {
+  std::vector<PlanCandidate> timed, hopeless;
+  for (PlanCandidate& candidate : *candidates) {
+    if (rates->IsHopeless(problem, candidate.choice, bench->best())) {
+      hopeless.push_back(std::move(candidate));
+    } else if (bench->Time(&candidate)) {
+      rates->Add(problem, candidate.choice, candidate.milliseconds);
+      timed.push_back(std::move(candidate));
+    }
+  }
+  *candidates = std::move(timed);
+  return hopeless;
+}
+
+// The fastest that repeats, if it must, as `result`; false when none does.
+bool TakeFastest(const ConvProblem& problem, std::vector<PlanCandidate> candidates, Bench* bench,
+                 TunedPlan* result) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const PlanCandidate& a, const PlanCandidate& b) {
+                     return a.milliseconds < b.milliseconds;
+                   });
+  for (const PlanCandidate& candidate : candidates) {
+    if (problem.deterministic && !bench->RepeatsBitForBit(candidate)) {
+      result->why = candidate.choice + " doesn't repeat bit for bit";
+      continue;
+    }
+    result->plan = candidate.plan;
+    result->choice = candidate.choice;
+    result->milliseconds = candidate.milliseconds;
+    result->measured = true;
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-TunedPlan FastestPlan(const ConvProblem& problem, MadePlans made, cudaStream_t stream) {
+TunedPlan FastestPlan(const ConvProblem& problem, MadePlans made, EngineRates* rates,
+                      cudaStream_t stream) {
   TunedPlan result;
   result.why = std::move(made.why);
   auto start = std::chrono::steady_clock::now();
@@ -185,28 +229,18 @@ TunedPlan FastestPlan(const ConvProblem& problem, MadePlans made, cudaStream_t s
     return result;
   }
   bench.Fill();
-  std::vector<PlanCandidate>& candidates = made.candidates;
-  size_t tried = candidates.size();
-  std::erase_if(candidates, [&](PlanCandidate& c) { return !bench.Time(&c); });
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const PlanCandidate& a, const PlanCandidate& b) {
-                     return a.milliseconds < b.milliseconds;
-                   });
-  for (const PlanCandidate& candidate : candidates) {
-    if (problem.deterministic && !bench.RepeatsBitForBit(candidate)) {
-      result.why = candidate.choice + " doesn't repeat bit for bit";
-      continue;
-    }
-    result.plan = candidate.plan;
-    result.choice = candidate.choice;
-    result.milliseconds = candidate.milliseconds;
-    result.measured = true;
-    break;
+  size_t known = made.candidates.size();
+  std::vector<PlanCandidate> hopeless = TimeAll(problem, rates, &bench, &made.candidates);
+  size_t left_out = hopeless.size();
+  if (!TakeFastest(problem, std::move(made.candidates), &bench, &result)) {
+    std::erase_if(hopeless, [&](PlanCandidate& c) { return !bench.Time(&c); });
+    TakeFastest(problem, std::move(hopeless), &bench, &result);
+    left_out = 0;
   }
   if (std::getenv("EXP_CUDA_TUNING") != nullptr) {
-    fmt::print(stderr, "tuned {} = {} {:.4f} ms; {} plans run in {:.3f} s\n", problem.Key(),
-               result.choice, result.milliseconds, tried,
-               Seconds(std::chrono::steady_clock::now() - start));
+    fmt::print(stderr, "tuned {} = {} {:.4f} ms; {} plans run in {:.3f} s, {} not worth it\n",
+               problem.Key(), result.choice, result.milliseconds, known - left_out,
+               Seconds(std::chrono::steady_clock::now() - start), left_out);
   }
   return result;
 }

@@ -87,7 +87,7 @@ DecodeSpeed MeasureDecode(const std::vector<std::string>& paths, double seconds)
 
 double ResNetNeed(double copy_bytes_a_second, double matrix_flop_a_second, bool cuda) {
   constexpr double kFlop = 24.3e9;
-  const double bytes = cuda ? 261e6 : 629e6;
+  const double bytes = cuda ? 257e6 : 629e6;
   if (copy_bytes_a_second <= 0 || matrix_flop_a_second <= 0) return 0;
   double moving = bytes / (0.9 * copy_bytes_a_second),
          computing = kFlop / (0.7 * matrix_flop_a_second);

@@ -39,7 +39,7 @@ DecodeSpeed MeasureDecode(const std::vector<std::string>& images, double seconds
 Findings JudgeLoader(const ReadSpeed& reads, const DecodeSpeed& decode,
                      double needed_images_a_second);
 // ResNet-50's training as bounded by a device's measured speeds: it computes 24.3 GFLOP an image
-// and moves 261 MB on a GPU (bf16, batch 256; docs/bench.md), 629 MB on a CPU (fp32, batch 32).
+// and moves 257 MB on a GPU (bf16, batch 256; docs/bench.md), 629 MB on a CPU (fp32, batch 32).
 double ResNetNeed(double copy_bytes_a_second, double matrix_flop_a_second, bool cuda);
 
 // ---- a device under load

@@ -153,12 +153,16 @@ std::string Expectation(const json& schema) {
   const bool above = bound("exclusiveMinimum", ">") || bound("minimum", ">=");
   bound("exclusiveMaximum", above ? "and <" : "<");
   bound("maximum", above ? "and <=" : "<=");
-  bound("minItems", "with at least this many elements:");
-  bound("maxItems", "with at most this many elements:");
-  if (here.contains("items") && here["items"].is_object() &&
-      here.value("type", json()) == "array") {
-    text += " of " + Expectation(here["items"]);
-  }
+  const json least = here.value("minItems", json()), most = here.value("maxItems", json());
+  const std::string count = least.is_null()  ? most.is_null() ? "" : "at most " + most.dump()
+                             : least == most ? least.dump()
+                            : most.is_null() ? "at least " + least.dump()
+                                             : least.dump() + " to " + most.dump();
+  const bool items =
+      here.contains("items") && here["items"].is_object() && here.value("type", json()) == "array";
+  if (items)
+    text += (count.empty() ? " of " : " of " + count + ", each ") + Expectation(here["items"]);
+  if (!items && !count.empty()) text += " of " + count;
   return text;
 }
 

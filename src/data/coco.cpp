@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <unordered_set>
 
 #include "exp/base/error.h"
@@ -94,6 +95,7 @@ class Builder {
 
   void Categories() {
     std::vector<Category> all;
+    std::unordered_set<std::string> names;
     for (const RawCategory& raw : raw_.categories) {
       Category category{0, raw.name};
       auto what = [&] { return fmt::format("the id of category `{}`", raw.name); };
@@ -110,9 +112,7 @@ class Builder {
                raw.offset, true);
         continue;
       }
-      bool named = std::any_of(all.begin(), all.end(),
-                               [&](const Category& c) { return c.name == category.name; });
-      if (named) {
+      if (!names.insert(category.name).second) {
         Report(
             "category.duplicate_name",
             fmt::format("category {} is named `{}`, as another one is", category.id, category.name),

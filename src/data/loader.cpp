@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 #include <utility>
 
 #include "exp/base/error.h"
@@ -151,10 +152,13 @@ void Loader::Impl::NoneLeft(size_t small) const {
 void Loader::Impl::TellLeftOut(const std::vector<int>& images, const char* what) {
   if (images.empty() || options_.image_policy == Policy::kIgnore) return;
   std::string names;
-  for (int i : images)
-    names += (names.empty() ? "" : ", ") + dataset_->images[static_cast<size_t>(i)].file_name;
-  Tell(fmt::format("{}: {} of {} images are left out, {}: {}", dataset_->path, images.size(),
-                   dataset_->images.size(), what, names));
+  std::unordered_set<int64_t> told;  // `times` has each image several times
+  for (int i : images) {
+    const CocoImage& image = dataset_->images[static_cast<size_t>(i)];
+    if (told.insert(image.id).second) names += (names.empty() ? "" : ", ") + image.file_name;
+  }
+  Tell(fmt::format("{}: {} of {} images are left out, {}: {}", dataset_->path, told.size(),
+                   dataset_->image_index.size(), what, names));
 }
 
 void Loader::Impl::Prepare(const PlannedBatch& planned, int slot) {

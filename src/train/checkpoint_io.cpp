@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 #include <sstream>
@@ -12,16 +13,19 @@ namespace xp::train {
 namespace fs = std::filesystem;
 
 void LossSums::Add(const NamedValues& losses) {
-  if (sums_.empty()) {
-    for (const auto& [name, value] : losses) sums_.emplace_back(name, 0.0);
+  // By name: what a checkpoint brought along may be other terms.
+  for (const auto& [name, value] : losses) {
+    auto sum =
+        std::find_if(sums_.begin(), sums_.end(), [&](const auto& s) { return s.first == name; });
+    if (sum == sums_.end()) sum = sums_.insert(sums_.end(), {name, 0.0});
+    sum->second += value;
   }
-  for (size_t i = 0; i < losses.size(); ++i) sums_[i].second += losses[i].second;
   ++count_;
 }
 
 NamedValues LossSums::Means() const {
   NamedValues means = sums_;
-  for (auto& [name, value] : means) value /= static_cast<double>(count_);
+  for (auto& [name, value] : means) value /= static_cast<double>(std::max<int64_t>(count_, 1));
   return means;
 }
 

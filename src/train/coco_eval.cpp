@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "exp/base/error.h"
 #include "exp/base/parallel.h"
@@ -36,8 +38,11 @@ class Evaluation {
   CocoResult Run() {
     SortImages();
     GroupDetections();
-    matches_.resize(images_.size() * classes_);
+    matches_.resize(images_.size());
     ForEachInParallel(images_.size(), threads_, [&](size_t i) { Match(i); });
+    of_class_.resize(classes_);
+    for (const auto& image : matches_)
+      for (const auto& [category, matches] : image) of_class_[category].push_back(&matches);
     curves_.resize(classes_ * kAreas * 3);
     ForEachInParallel(classes_ * kAreas, threads_,
                       [&](size_t i) { Accumulate(i / kAreas, static_cast<int>(i % kAreas)); });
@@ -95,7 +100,7 @@ class Evaluation {
     }
     for (size_t k = 0; k < classes_; ++k) {
       if (boxes[k].empty() && found[k].empty()) continue;
-      matches_[position * classes_ + k] = MatchImage(boxes[k], std::move(found[k]));
+      matches_[position].emplace_back(k, MatchImage(boxes[k], std::move(found[k])));
     }
   }
 
@@ -104,13 +109,11 @@ class Evaluation {
       Curve& curve = curves_[(category * kAreas + range) * 3 + limit];
       std::vector<Scored> scored;
       int boxes = 0;
-      for (size_t i = 0; i < images_.size(); ++i) {
-        const ImageMatches& m = matches_[i * classes_ + category];
-        if (!m.any) continue;
-        boxes += m.boxes[range];
-        size_t n = std::min(m.scores.size(), static_cast<size_t>(kLimits[limit]));
+      for (const ImageMatches* m : of_class_[category]) {
+        boxes += m->boxes[range];
+        size_t n = std::min(m->scores.size(), static_cast<size_t>(kLimits[limit]));
         for (size_t d = 0; d < n; ++d)
-          scored.push_back({m.scores[d], m.matched[range][d], m.ignored[range][d]});
+          scored.push_back({m->scores[d], m->matched[range][d], m->ignored[range][d]});
       }
       if (boxes == 0) continue;
       curve.valid = true;
@@ -213,8 +216,11 @@ class Evaluation {
   std::vector<int> images_;                    // indices in the order of ids
   std::vector<std::vector<size_t>> of_image_;  // detections, by image index
   std::vector<int> labels_;                    // of each detection, -1: another category
-  std::vector<ImageMatches> matches_;          // [position in images_, class]
-  std::vector<Curve> curves_;                  // [class, area, limit]
+  // By position in images_: of each class that the image has or was found to have. Few of many
+  // have both, so that a thousand classes take no more memory than there are boxes.
+  std::vector<std::vector<std::pair<size_t, ImageMatches>>> matches_;
+  std::vector<std::vector<const ImageMatches*>> of_class_;  // of images in their order
+  std::vector<Curve> curves_;                               // [class, area, limit]
 };
 
 }  // namespace

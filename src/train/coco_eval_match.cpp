@@ -103,7 +103,6 @@ std::array<double, kThresholds> IouThresholds() {
 ImageMatches MatchImage(const std::vector<const data::CocoAnnotation*>& boxes,
                         std::vector<Detection> detections) {
   ImageMatches out;
-  out.any = !boxes.empty() || !detections.empty();
   std::stable_sort(detections.begin(), detections.end(),
                    [](const Detection& a, const Detection& b) { return a.score > b.score; });
   if (detections.size() > kMaxDetections) detections.resize(kMaxDetections);

@@ -29,7 +29,6 @@ struct ImageMatches {
   // Bit t of each detection: matched to a box, and not counted, at threshold t.
   std::array<std::vector<uint16_t>, kAreas> matched, ignored;
   std::array<int, kAreas> boxes{};  // that count
-  bool any = false;                 // a box or a detection
 };
 
 // `boxes`: of one image and category in file order; `detections`: likewise, in the order given.

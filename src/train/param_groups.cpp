@@ -71,17 +71,17 @@ ParamMultipliers MultipliersOf(const graph::Param& param, const ParamGroups& gro
 void CheckRules(const graph::ParamLayout& layout, const ParamGroups& groups) {
   const ParamRule* first = nullptr;
   std::string unfit;
+  size_t count = 0;
   for (const ParamRule& rule : groups.custom) {
     bool used = std::any_of(layout.params().begin(), layout.params().end(),
                             [&](const graph::Param& p) { return Fits(rule, p); });
     if (used) continue;
     if (first == nullptr) first = &rule;
-    unfit += fmt::format("{}`{}`", unfit.empty() ? "" : ", ", rule.pattern);
+    unfit += fmt::format("{}`{}`", count++ == 0 ? "" : ", ", rule.pattern);
   }
   if (first == nullptr) return;
   throw UsageError(
-      {.what = fmt::format("{} fit{} no parameter of this model", unfit,
-                           unfit.find(',') == std::string::npos ? "s" : ""),
+      {.what = fmt::format("{} fit{} no parameter of this model", unfit, count == 1 ? "s" : ""),
        .where = first->where,
        .expected = fmt::format("a part of a parameter's name; they begin with {}",
                                fmt::join(Beginnings(layout), ", ")),

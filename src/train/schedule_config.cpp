@@ -1,4 +1,9 @@
 // `lr_config` in mmcv's words (mmcv/runner/hooks/lr_updater.py) to a ScheduleConfig.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
 #include "exp/config/node.h"
 #include "exp/config/reader.h"
 #include "exp/train/schedule.h"
@@ -14,6 +19,9 @@ void ReadSteps(const config::Reader& lr, ScheduleConfig* schedule) {
   if (step->IsList()) {
     schedule->policy = SchedulePolicy::kMultiStep;
     schedule->milestones = lr.Ints("step");
+    const auto& steps = schedule->milestones;
+    if (std::adjacent_find(steps.begin(), steps.end(), std::greater_equal<>()) != steps.end())
+      lr.Bad("step", "doesn't ascend", "milestones in ascending order, each once");
   } else {
     schedule->policy = SchedulePolicy::kStep;
     schedule->step_size = lr.Int("step");
@@ -33,6 +41,12 @@ void ReadOneCycle(const config::Reader& lr, ScheduleConfig* schedule) {
 
 void ReadLowest(const config::Reader& lr, ScheduleConfig* schedule) {
   schedule->min_lr = lr.Double("min_lr", 0);
+  if (schedule->min_lr > schedule->base_lr) {
+    lr.Bad("min_lr",
+           fmt::format("is {:g}, above optimizer.lr, {:g}", schedule->min_lr, schedule->base_lr),
+           "at most optimizer.lr: the schedule goes down to it",
+           "lower it, or say `min_lr_ratio`, a share of optimizer.lr");
+  }
   if (!lr.Has("min_lr_ratio")) return;
   if (schedule->min_lr > 0)
     lr.Bad("min_lr_ratio", "is given beside `min_lr`", "one of them", "delete one");

@@ -295,3 +295,15 @@ TEST_CASE("another project's config is named as such, before its keys are listed
     CHECK_THAT(error.text().next, ContainsSubstring("and 30 more"));
   }
 }
+
+TEST_CASE("a list of another length is told how many it has to have") {
+  auto expected = [](const std::string& betas) {
+    const Resolved resolved =
+        LoadText("optimizer: {type: Adam, lr: 0.1, betas: " + betas + "}\n", "a.yaml");
+    for (const Problem& problem : Validate(resolved.root))
+      if (problem.path == "optimizer.betas") return problem.expected;
+    return std::string();
+  };
+  CHECK(expected("[0.9]") == "a list of 2, each a number >= 0 and < 1");
+  CHECK(expected("[0.9, 0.9]").empty());
+}

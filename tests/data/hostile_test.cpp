@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include <chrono>
+
 #include "catch.h"
 #include "exp/base/error.h"
 #include "exp/base/printable.h"
@@ -330,6 +332,22 @@ TEST_CASE("each record left out is listed, however many they are") {
   CHECK(Find(report, "box.no_area")->examples.size() == 50);
   CHECK_THAT(AuditText(report), ContainsSubstring("and 47 more"));
   CHECK_THAT(AuditText(report, true), ContainsSubstring("annotation 49"));
+}
+
+TEST_CASE("a hundred thousand categories are read at once, one named as another is said") {
+  TempDir dir("categories");
+  std::string records;
+  for (int i = 0; i < 100000; ++i) {
+    records += (i == 0 ? "" : ",") + std::string(R"({"id": )") + std::to_string(i) +
+               R"(, "name": "c)" + std::to_string(i == 77 ? 5 : i) + "\"}";
+  }
+  const auto start = std::chrono::steady_clock::now();
+  CocoDataset set = LoadCoco(
+      dir.Write("a.json", R"({"images": [], "annotations": [], "categories": [)" + records + "]}"));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  CHECK(set.categories.size() == 100000);
+  REQUIRE(set.problems.size() == 1);
+  CHECK_THAT(set.problems[0].message, ContainsSubstring("category 77 is named `c5`"));
 }
 
 TEST_CASE("a part without images is an error") {

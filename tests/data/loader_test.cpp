@@ -270,6 +270,28 @@ TEST_CASE("a broken image is named, or replaced under the policy") {
   }
 }
 
+TEST_CASE("an image that is left out is named once, however many times an epoch has it") {
+  Drawn drawn;
+  CocoDataset set = *drawn.set;
+  const size_t images = set.images.size();
+  std::erase_if(set.annotations, [](const CocoAnnotation& a) { return a.image == 1; });
+  set.first[2] = set.first[1];
+  for (size_t i = 2; i < set.first.size(); ++i)
+    set.first[i] = static_cast<int32_t>(
+        std::count_if(set.annotations.begin(), set.annotations.end(),
+                      [&](const CocoAnnotation& a) { return a.image < static_cast<int>(i); }));
+  LoaderOptions options = drawn.Options();
+  options.filter_empty_gt = true;
+  Loader loader(std::make_shared<CocoDataset>(Repeated(set, 3)), options);
+  CHECK(loader.images() == static_cast<int64_t>(3 * (images - 1)));
+  const std::vector<std::string> warnings = loader.TakeWarnings();
+  REQUIRE(warnings.size() == 1);
+  const std::string& name = set.images[1].file_name;
+  CHECK_THAT(warnings[0],
+             ContainsSubstring(": 1 of " + std::to_string(images) + " images are left out"));
+  CHECK(warnings[0].find(name) == warnings[0].rfind(name));
+}
+
 TEST_CASE("ranks share an epoch without overlap") {
   Drawn drawn;
   LoaderOptions options = drawn.Options();

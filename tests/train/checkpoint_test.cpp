@@ -7,6 +7,7 @@
 #include "catch.h"
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "src/train/checkpoint_io.h"
 #include "temp_folder.h"
 
 using namespace xp;
@@ -159,4 +160,13 @@ TEST_CASE("optimizer state has names") {
   CHECK(OptimizerSlots("SGD") == std::vector<std::string>{"momentum"});
   CHECK(OptimizerSlots("AdamW") == std::vector<std::string>{"exp_avg", "exp_avg_sq"});
   CHECK_THROWS_WITH(OptimizerSlots("sgdd"), ContainsSubstring("sgdd"));
+}
+
+TEST_CASE("sums of losses go on by name, whatever a checkpoint brought along") {
+  LossSums sums = LossSums::Parse("2 loss_cls=0x1p+1");
+  sums.Add({{"loss_bbox", 3}, {"loss_cls", 1}});  // other terms, in another order
+  CHECK(sums.Means() == NamedValues{{"loss_cls", 1}, {"loss_bbox", 1}});
+  CHECK(LossSums::Parse(sums.Text()).Means() == sums.Means());
+  CHECK(LossSums::Parse("0 a=0x1p+1").Means() == NamedValues{{"a", 2}});
+  CHECK(LossSums::Parse("nonsense").Means().empty());
 }

@@ -1,5 +1,7 @@
 #include "exp/train/coco_eval.h"
 
+#include <sys/resource.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -131,4 +133,35 @@ TEST_CASE("detections that can't be evaluated are refused") {
   Detections other;
   other.Add(7, {10, 10, 20, 20}, 0.9, 99);  // a category that isn't evaluated
   CHECK(EvaluateBbox(d, other).map() == 0);
+}
+
+TEST_CASE("many classes take no more memory than there are boxes") {
+  // As in LVIS or Objects365: few of the classes are in an image.
+  constexpr int kImages = 4000, kClasses = 1500;
+  data::CocoDataset dataset;
+  for (int k = 0; k < kClasses; ++k) dataset.categories.push_back({k + 1, std::to_string(k)});
+  Detections detections;
+  dataset.first = {0};
+  for (int i = 0; i < kImages; ++i) {
+    dataset.images.push_back({i, std::to_string(i), 100, 100});
+    dataset.image_index[i] = i;
+    data::CocoAnnotation a;
+    a.id = i + 1;
+    a.image = i;
+    a.category = i % kClasses;
+    a.w = a.h = 50;
+    a.area = 2500;
+    dataset.annotations.push_back(a);
+    dataset.first.push_back(i + 1);
+    detections.Add(i, {0, 0, 50, 50}, 0.9, a.category + 1);
+  }
+  auto peak = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;  // KiB
+  };
+  const long before = peak();
+  CocoResult result = EvaluateBbox(dataset, detections);
+  CHECK(result.stats[0] == Approx(1));
+  CHECK(peak() - before < 300 << 10);
 }

@@ -3,6 +3,8 @@
 // of this machine.
 #include "exp/train/update.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -257,8 +259,15 @@ TEST_CASE("lr_config is read as mmcv means it") {
         SchedulePolicy::kConstant);
   CHECK_THROWS_WITH(read("{policy: steps}"), ContainsSubstring("test.yaml:2"));
   CHECK_THROWS_WITH(read("{policy: step}"), ContainsSubstring("lr_config.step"));
-  CHECK_THROWS_WITH(read("{policy: cosine, min_lr: 0.1, min_lr_ratio: 0.1}"),
+  CHECK_THROWS_WITH(read("{policy: cosine, min_lr: 0.001, min_lr_ratio: 0.1}"),
                     ContainsSubstring("min_lr"));
+  CHECK_THROWS_WITH(read("{policy: cosine, min_lr: 0.1}"),
+                    ContainsSubstring("test.yaml:2") && ContainsSubstring("above optimizer.lr") &&
+                        ContainsSubstring("next: lower it"));
+  for (const char* steps : {"[3, 2]", "[2, 2]"}) {
+    CHECK_THROWS_WITH(read(fmt::format("{{policy: step, step: {}}}", steps)),
+                      ContainsSubstring("test.yaml:2") && ContainsSubstring("doesn't ascend"));
+  }
   CHECK_THROWS_WITH(read("{policy: step, step: [8], warmup: linear, warmup_iters: -1}"),
                     ContainsSubstring("warmup_iters"));
 }

@@ -60,16 +60,23 @@ DecodeSpeed MeasureDecode(const std::vector<std::string>& paths, double seconds)
     bytes += static_cast<double>(image.size());
     images.push_back(std::move(image));
   };
+  size_t tried = 0;
   for (const std::string& path : paths) {
     std::error_code error;
     if (bytes + static_cast<double>(fs::file_size(path, error)) > room / 5) break;
+    ++tried;
     try {
       take(ReadFile(path));
     } catch (const Error&) {
       continue;
     }
   }
-  if (images.size() < 8) {
+  constexpr size_t kFewest = 8;
+  if (images.size() < kFewest) {
+    if (tried >= kFewest) {
+      out.problem =
+          fmt::format("of {} JPEGs of the folder {} could be decoded", tried, images.size());
+    }
     images.clear();
     pixels = bytes = largest = 0;
     out.drawn = true;
@@ -106,6 +113,12 @@ Findings JudgeLoader(const ReadSpeed& reads, const DecodeSpeed& decode,
   d.needed = "30 megapixels/s a core";
   d.numbers = {{"images_s_core", decode.images_a_second_core},
                {"images_s", decode.images_a_second_all}};
+  if (!decode.problem.empty()) {
+    d.level = Level::kWarning;
+    d.found += "; " + decode.problem;
+    d.why = "what can't be decoded can't be trained on";
+    d.fix = "`exp data check` names each and says what is wrong with it";
+  }
   if (decode.images_a_second_core * decode.megapixels < 30) {
     d.level = Level::kWarning;
     d.why = "decoding is slow for a CPU of the last ten years";

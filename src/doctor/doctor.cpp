@@ -135,7 +135,7 @@ class Examination {
     if (options_.child.empty()) return;
     std::vector<std::string> argv = options_.child;
     argv.push_back(cuda < 0 ? "cpu" : fmt::format("cuda:{}", cuda));
-    argv.push_back(Plans());
+    argv.push_back(cuda < 0 ? "" : Plans());
     if (cuda >= 0 && Plans().empty()) {
       return Add({.id = "smoke.two_processes",
                   .group = "smoke",

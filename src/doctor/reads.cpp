@@ -164,6 +164,10 @@ ReadSpeed MeasureReads(const std::string& folder, double seconds) {
     out.problem = "there is no such folder";
     return out;
   }
+  if (::access(folder.c_str(), R_OK | X_OK) != 0) {
+    out.problem = "this user may not read it";
+    return out;
+  }
   Listing listing = List(folder, seconds);
   out.files_seen = listing.seen;
   out.images_seen = listing.images_seen;

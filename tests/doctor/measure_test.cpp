@@ -143,7 +143,21 @@ TEST_CASE("slow disks, slow decoding, and a loader that can't keep up") {
   CHECK(JudgeLoader(slow, decode, 0)[0].level == Level::kWarning);
   DecodeSpeed measured = MeasureDecode({}, 0.1);
   CHECK(measured.drawn);
+  CHECK(measured.problem.empty());
   CHECK(measured.images_a_second_core > 0);
+  Folder folder;
+  std::vector<std::string> damaged;
+  for (int i = 0; i < 10; ++i) {
+    damaged.push_back((folder.path / (std::to_string(i) + ".jpg")).string());
+    std::ofstream(damaged.back()) << "no JPEG";
+  }
+  std::ofstream(damaged.front(), std::ios::binary) << bench::DrawPhotos(1, 64, 48).front();
+  measured = MeasureDecode(damaged, 0.1);
+  CHECK(measured.drawn);
+  const Finding f = JudgeLoader({}, measured, 0)[0];
+  CHECK(f.level == Level::kWarning);
+  CHECK(f.found.find("of 10 JPEGs of the folder 1 could be decoded") != std::string::npos);
+  CHECK(f.fix.find("exp data check") != std::string::npos);
 }
 
 TEST_CASE("what ResNet-50 could take, by a device's speeds") {

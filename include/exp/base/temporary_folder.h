@@ -1,7 +1,11 @@
-// An empty folder that goes, with all that is in it, when this does.
+// An empty folder that goes, with all that is in it, when this does; where the process is killed,
+// when the next one of the same purpose is made, ten minutes later or more.
 #pragma once
 
+#include <memory>
 #include <string>
+
+#include "exp/base/file_descriptor.h"
 
 namespace xp {
 
@@ -18,6 +22,7 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+  std::unique_ptr<FileDescriptor> lock_;  // as long as this lives (flock)
 };
 
 }  // namespace xp

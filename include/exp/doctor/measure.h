@@ -31,6 +31,8 @@ struct DecodeSpeed {
   int threads = 0;
   double megapixels = 0, kilobytes = 0;  // mean of an image
   bool drawn = false;                    // images made here, of 500 x 375
+  // Why, where there were enough in the folder; empty else.
+  std::string problem;
 };
 DecodeSpeed MeasureDecode(const std::vector<std::string>& images, double seconds);
 

@@ -55,12 +55,6 @@ nlohmann::json Bbox(train::Inference& model, const Options& o, const fs::path& o
 
 nlohmann::json Accuracy(train::Inference& model, const Options& o, const fs::path& out) {
   std::shared_ptr<const data::ImageList> list = model.OpenClassPart();
-  if (static_cast<int>(list->classes.size()) != model.num_classes()) {
-    throw UsageError(
-        {.what = fmt::format("the model has {} classes, {} has {}", model.num_classes(), list->path,
-                             list->classes.size()),
-         .next = "name the classes in order in data." + o.inference.part + ".classes"});
-  }
   std::vector<train::ClassScores> scores = model.Classify(list);
   ClassReport report = ReportOf(scores, list->classes);
   if (!o.json) PrintClasses(report);
@@ -82,7 +76,6 @@ EvaluationFacts Facts(const Options& o, const ModelSource& source, const train::
 }
 
 void Run(Options& o, const std::vector<std::string>& argv) {
-  CheckMinScore(o.min_score);
   ModelSource source = FindModel(o.model);
   const fs::path out = o.out.empty() ? fs::path() : MakeOutFolder(o.out, "--out");
   EnterFolder(source.folder);
@@ -126,6 +119,7 @@ void AddEvalCommand(Command app, Context& context) {
       .ShowDefault();
   command.AddOption("--metric", o->metric, "bbox or accuracy: what the model gives");
   command.AddOption("--min-score", o->min_score, "of detections in the confusion of classes")
+      .Range(0.0, 1.0)
       .ShowDefault();
   command.AddOption("--out", o->out,
                     "folder for report.json, precision.csv, confusion.csv, detections.json");

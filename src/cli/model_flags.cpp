@@ -1,9 +1,5 @@
 #include "src/cli/model_flags.h"
 
-#include <cmath>
-
-#include "exp/base/error.h"
-
 namespace xp::cli {
 
 void AddModelFlags(Command command, ModelRequest& request) {
@@ -15,11 +11,6 @@ void AddModelFlags(Command command, ModelRequest& request) {
       .OneOf({"last", "best"})
       .ShowDefault();
   command.AddOption("--store", request.store, "folder of the store");
-}
-
-void CheckMinScore(double score) {
-  if (std::isfinite(score)) return;
-  throw UsageError({.what = "is no score", .where = "--min-score", .expected = "a number"});
 }
 
 }  // namespace xp::cli

@@ -9,7 +9,4 @@ namespace xp::cli {
 // --config, --set, --checkpoint and --store; the target is the command's own.
 void AddModelFlags(Command command, ModelRequest& request);
 
-// Throws UsageError for a --min-score that is no number.
-void CheckMinScore(double score);
-
 }  // namespace xp::cli

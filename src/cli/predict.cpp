@@ -242,7 +242,6 @@ void Classify(train::Inference& model, const std::vector<fs::path>& files, const
 }
 
 void Run(Options& o, Context& context) {
-  CheckMinScore(o.min_score);
   const std::vector<fs::path> named = Files(o.images);
   const std::vector<fs::path> files = Decodable(named);
   ModelSource source = FindModel(o.model);
@@ -269,7 +268,9 @@ void AddPredictCommand(Command app, Context& context) {
       .Required();
   command.AddOption("--out", o->out, "folder for drawn images and results.json (COCO's format)")
       .Required();
-  command.AddOption("--min-score", o->min_score, "of the boxes that are drawn").ShowDefault();
+  command.AddOption("--min-score", o->min_score, "of the boxes that are drawn")
+      .Range(0.0, 1.0)
+      .ShowDefault();
   command.AddFlag("--no-draw", o->no_draw, "results.json only");
   AddModelFlags(command, o->model);
   command.AddOption("--part", o->inference.part, "whose resize the images get")

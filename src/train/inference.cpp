@@ -1,6 +1,7 @@
 #include "exp/train/inference.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -37,6 +38,26 @@ std::vector<data::Category> RecordedCategories(const TensorFile& file) {
   return categories;
 }
 
+std::vector<std::string> Names(const std::vector<data::Category>& categories) {
+  std::vector<std::string> names;
+  for (const data::Category& category : categories) names.push_back(category.name);
+  return names;
+}
+
+std::string Shown(std::vector<std::string> names) {
+  constexpr size_t kMost = 100;
+  const size_t all = names.size();
+  if (all > kMost) names.resize(kMost);
+  return fmt::format("{}{}", fmt::join(names, ", "),
+                     all > kMost ? fmt::format(" and {} more", all - kMost) : "");
+}
+
+// How many images a batch has at most; one where there are none, for the loader to say so.
+int BatchSize(int samples_per_gpu, size_t images) {
+  return static_cast<int>(
+      std::min<int64_t>(samples_per_gpu, std::max<int64_t>(1, static_cast<int64_t>(images))));
+}
+
 }  // namespace
 
 class Inference::Impl {
@@ -71,8 +92,7 @@ class Inference::Impl {
     l.filter_empty_gt = false;
     l.shuffle = false;
     l.last_batch = data::LastBatch::kSmaller;
-    l.samples_per_gpu = static_cast<int>(
-        std::min<int64_t>(l.samples_per_gpu, static_cast<int64_t>(dataset->images.size())));
+    l.samples_per_gpu = BatchSize(l.samples_per_gpu, dataset->images.size());
     l.flip_ratio = flip ? 1 : 0;
     if (scale) l.scales = {*scale};
     data::Loader loader(std::move(dataset), l);
@@ -96,7 +116,24 @@ class Inference::Impl {
   graph::DType compute = graph::DType::kF32;
   std::string precision_note;
   std::unique_ptr<graph::ParamBuffers> params;
-  std::vector<data::Category> categories;
+  std::vector<data::Category> categories, recorded;  // `recorded`: by the checkpoint, if it does
+
+  // Label k must mean the same to the model and to the data: else each box is taken for another
+  // class, and the scores are wrong without a word.
+  void RequireClasses(const std::vector<std::string>& found, const std::string& path) const {
+    const std::vector<std::string> known = Names(recorded);
+    const bool same = recorded.empty() ? found.size() == static_cast<size_t>(model->num_classes())
+                                       : found == known;
+    if (same) return;
+    throw UsageError(
+        {.what = fmt::format("the model has {}, the data have {}",
+                             recorded.empty() ? fmt::format("{} classes", model->num_classes())
+                                              : "the classes " + Shown(known),
+                             Shown(found)),
+         .where = path,
+         .expected = "the same classes in the same order",
+         .next = "name them in the model's order in data." + o.part + ".classes"});
+  }
 
   // Each once, however many views of an image there are.
   void Told(std::vector<std::string> lines) {
@@ -136,9 +173,12 @@ class Inference::Impl {
   }
 
   void FindCategories() {
-    categories = RecordedCategories(*OpenTensorFile(o.weights));
     auto count = static_cast<size_t>(model->num_classes());
-    if (categories.size() == count) return;
+    categories = RecordedCategories(*OpenTensorFile(o.weights));
+    if (categories.size() == count) {
+      recorded = categories;
+      return;
+    }
     categories.clear();
     try {
       if (model->task() == models::Task::kDetection) {
@@ -265,8 +305,7 @@ std::vector<ClassScores> Inference::Impl::ClassifyOnce(std::shared_ptr<const dat
   data::ClassLoaderOptions l = data::ReadClassLoaderOptions(config, o.part, 0);
   l.train = false;
   if (side > 0) l.resize = side;
-  l.samples_per_gpu = static_cast<int>(
-      std::min<int64_t>(l.samples_per_gpu, static_cast<int64_t>(list->files.size())));
+  l.samples_per_gpu = BatchSize(l.samples_per_gpu, list->files.size());
   auto source = WrapClassLoader(std::make_unique<data::ClassLoader>(list, l));
   if (flip) source = std::make_unique<MirroredBatches>(std::move(source));
   std::vector<ClassScores> out;
@@ -286,11 +325,15 @@ std::vector<ClassScores> Inference::Impl::ClassifyOnce(std::shared_ptr<const dat
 std::shared_ptr<const data::CocoDataset> Inference::OpenDetectionPart(
     std::string* img_prefix) const {
   *img_prefix = impl_->config.String("data." + impl_->o.part + ".img_prefix", "");
-  return std::make_shared<data::CocoDataset>(data::OpenDataset(impl_->config, impl_->o.part));
+  auto part = std::make_shared<data::CocoDataset>(data::OpenDataset(impl_->config, impl_->o.part));
+  impl_->RequireClasses(Names(part->categories), part->path);
+  return part;
 }
 
 std::shared_ptr<const data::ImageList> Inference::OpenClassPart() const {
-  return std::make_shared<data::ImageList>(data::OpenImageList(impl_->config, impl_->o.part));
+  auto part = std::make_shared<data::ImageList>(data::OpenImageList(impl_->config, impl_->o.part));
+  impl_->RequireClasses(part->classes, part->path);
+  return part;
 }
 
 }  // namespace xp::train

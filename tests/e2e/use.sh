@@ -34,6 +34,21 @@ hasnt "$(cat there/results.json)" "old"
 refused 2 "no file's name fits this pattern" "${predict[@]}" "$images/*.tiff" --out out
 refused 2 "--min-score" "${predict[@]}" "$images/val_000001.jpg" --out out --min-score nan
 refused 2 "--min-score" "$exp" eval one --device cpu --no-record --min-score inf
+refused 2 "from 0 to 1" "$exp" eval one --device cpu --no-record --min-score 2
+# Data whose classes are others than the model's, or in another order: scored, each box would be taken for another class.
+other() { python3 -c "import json; f = json.load(open('data/shapes/instances_val.json')); c = f['categories']; $1; json.dump(f, open('other.json', 'w'))"; }
+scored=("$exp" eval one --device cpu --no-record --json --set data.val.ann_file=other.json)
+other 'c.reverse()'
+refused 2 "the model has the classes circle, square, triangle, the data have triangle, square, circle" "${scored[@]}"
+has "$(cat out)" "other.json"
+has "$(cat out)" "next: name them in the model's order in data.val.classes"
+"${scored[@]}" --set '+data.val.classes=[circle, square, triangle]' >in-order.json
+"$exp" eval one --device cpu --no-record --json >whole.json
+python3 -c "import json; a, b = (json.load(open(f))['metrics'] for f in ('in-order.json', 'whole.json')); assert a == b, (a, b)"
+other 'c.append({"id": 9, "name": "star"})'
+refused 2 "the data have circle, square, triangle, star" "${scored[@]}"
+other 'f["images"], f["annotations"] = [], []'
+refused 2 "no image is left to load: the file lists none" "${scored[@]}"
 
 # Images by pattern, in folders of the same names, twice, with names of any kind; and no name at all.
 refused 2 "images: an empty text is no value" "${predict[@]}" '' --out out

@@ -121,6 +121,11 @@ TEST_CASE("a classifier learns to tell drawn shapes, and resumes to the same bit
   CHECK(static_cast<double>(right) / static_cast<double>(scores.size()) ==
         Approx(whole.Metric("top1")));
   CHECK(model.categories()[0].name == "circle");
+  // Folders of the same number of other classes, or in another order, are no scores to compute.
+  Inference mixed(shapes.Cells({"+data.val.classes=[square, circle, triangle]"}), options);
+  CHECK_THROWS_WITH(mixed.OpenClassPart(),
+                    ContainsSubstring("the model has the classes circle, square, triangle, the "
+                                      "data have square, circle, triangle"));
 }
 
 TEST_CASE("a list, a COCO file and a folder of the same images train to the same bits") {

@@ -66,7 +66,8 @@ class Inference {
                     const std::string& img_prefix);
   std::vector<ClassScores> Classify(const std::shared_ptr<const data::ImageList>& list);
 
-  // The part of the config that `InferenceOptions::part` names.
+  // The part of the config that `InferenceOptions::part` names. Throws UsageError where its classes
+  // are others than the model's, or in another order.
   std::shared_ptr<const data::CocoDataset> OpenDetectionPart(std::string* img_prefix) const;
   std::shared_ptr<const data::ImageList> OpenClassPart() const;
 

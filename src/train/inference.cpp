@@ -23,21 +23,6 @@ namespace {
 
 using config::Reader;
 
-// What a checkpoint of ours says its classes are; empty where it says nothing.
-std::vector<data::Category> RecordedCategories(const TensorFile& file) {
-  std::vector<data::Category> categories;
-  auto found = file.metadata().find("exp.categories");
-  if (found == file.metadata().end()) return categories;
-  nlohmann::json list = nlohmann::json::parse(found->second, nullptr, false);
-  if (!list.is_array()) return categories;
-  for (const nlohmann::json& c : list) {
-    if (!c.is_object() || !c.value("id", nlohmann::json()).is_number_integer()) return {};
-    if (!c.value("name", nlohmann::json()).is_string()) return {};
-    categories.push_back({c["id"].get<int64_t>(), c["name"].get<std::string>()});
-  }
-  return categories;
-}
-
 std::vector<std::string> Names(const std::vector<data::Category>& categories) {
   std::vector<std::string> names;
   for (const data::Category& category : categories) names.push_back(category.name);

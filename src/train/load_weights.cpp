@@ -1,11 +1,13 @@
 #include "src/train/load_weights.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
@@ -191,6 +193,44 @@ std::vector<WeightSource> InitialSources(const config::Reader& config,
 
 }  // namespace
 
+std::vector<data::Category> RecordedCategories(const TensorFile& file) {
+  std::vector<data::Category> categories;
+  auto found = file.metadata().find("exp.categories");
+  if (found == file.metadata().end()) return categories;
+  nlohmann::json list = nlohmann::json::parse(found->second, nullptr, false);
+  if (!list.is_array()) return categories;
+  for (const nlohmann::json& c : list) {
+    if (!c.is_object() || !c.value("id", nlohmann::json()).is_number_integer()) return {};
+    if (!c.value("name", nlohmann::json()).is_string()) return {};
+    categories.push_back({c["id"].get<int64_t>(), c["name"].get<std::string>()});
+  }
+  return categories;
+}
+
+namespace {
+
+// Where the layers with an output a class are: of Faster R-CNN, SSD, a classifier.
+constexpr const char* kHeads[] = {"roi_heads.box_predictor.", "head.", "fc."};
+
+const char* HeadOf(const graph::ParamLayout& layout) {
+  for (const char* head : kHeads) {
+    for (const graph::Param& p : layout.params())
+      if (p.name.starts_with(head)) return head;
+  }
+  return "";
+}
+
+// A head of as many classes fits, whatever they are.
+bool TakesOverOtherClasses(const WeightSource& source, const LoadedWeights& loaded,
+                           const std::string& head, const std::vector<std::string>& classes) {
+  if (source.backbone_only || classes.empty() || loaded.classes.empty()) return false;
+  const bool anew = std::any_of(loaded.initial.begin(), loaded.initial.end(),
+                                [&](const std::string& name) { return name.starts_with(head); });
+  return !anew && loaded.classes != classes;
+}
+
+}  // namespace
+
 LoadedWeights LoadWeights(const WeightSource& source, const graph::ParamLayout& layout,
                           FlatState* state) {
   Match match = MatchWeights(source, layout);
@@ -201,7 +241,10 @@ LoadedWeights LoadWeights(const WeightSource& source, const graph::ParamLayout& 
     if (flip && IsFirstLayer(tensor.name)) FlipChannels(&values);
     ImportTensor(layout, values, {}, source.path, state);
   }
-  return {match.initial, UnreadText(match.file->unread())};
+  LoadedWeights loaded{match.initial, UnreadText(match.file->unread()), {}};
+  for (data::Category& category : RecordedCategories(*match.file))
+    loaded.classes.push_back(std::move(category.name));
+  return loaded;
 }
 
 void CheckWeights(const WeightSource& source, const graph::ParamLayout& layout) {
@@ -219,12 +262,21 @@ bool NamesInitialWeights(const config::Reader& config) {
 }
 
 void LoadInitialWeights(const config::Reader& config, const graph::ParamLayout& layout,
+                        const std::vector<std::string>& classes,
                         const std::function<void(const std::string&, const std::string&)>& warn,
                         FlatState* state) {
   for (const WeightSource& source : InitialSources(config, layout)) {
     LoadedWeights loaded = LoadWeights(source, layout, state);
     if (!loaded.passed_over.empty())
       warn("weights.passed_over", fmt::format("{}: {}", source.path, loaded.passed_over));
+    const std::string head = HeadOf(layout);
+    if (TakesOverOtherClasses(source, loaded, head, classes)) {
+      warn("weights.classes",
+           fmt::format("the head of {} was trained on {}, these data have {}: `reset: [{}*]` would "
+                       "begin it anew",
+                       source.path, fmt::join(loaded.classes, ", "), fmt::join(classes, ", "),
+                       head));
+    }
     if (loaded.initial.empty()) continue;
     warn("weights.reset", fmt::format("{} tensors start anew as `reset` asks, the first of them {}",
                                       loaded.initial.size(), loaded.initial[0]));

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "exp/config/reader.h"
+#include "exp/data/coco.h"
 #include "exp/graph/params.h"
 #include "exp/train/flat_state.h"
+#include "exp/train/tensor_file.h"
 #include "exp/train/weight_names.h"
 
 namespace xp::train {
@@ -27,7 +29,12 @@ struct WeightSource {
 struct LoadedWeights {
   std::vector<std::string> initial;  // left at their first values, because of `reset`
   std::string passed_over;           // tensors of kinds that aren't read; "" for none
+  // Of the file's head, in the order of its outputs; empty where the file doesn't say them.
+  std::vector<std::string> classes;
 };
+
+// The classes that a checkpoint of ours says its head has; empty for other files.
+std::vector<data::Category> RecordedCategories(const TensorFile& file);
 
 // Fills parameters and statistics from the file; names of torchvision, mmdetection and timm are
 // understood. Every layer that the model has (with backbone_only: of the backbone) must be there in
@@ -42,8 +49,11 @@ void CheckWeights(const WeightSource& source, const graph::ParamLayout& layout);
 // Whether the config names files of weights to begin with.
 bool NamesInitialWeights(const config::Reader& config);
 
-// As the config says: the backbone's first, then `load_from`. `warn` gets (code, message).
+// As the config says: the backbone's first, then `load_from`. `classes`: of the data, to say it
+// where a head that is taken over was trained on others; empty: not known. `warn` gets (code,
+// message).
 void LoadInitialWeights(const config::Reader& config, const graph::ParamLayout& layout,
+                        const std::vector<std::string>& classes,
                         const std::function<void(const std::string&, const std::string&)>& warn,
                         FlatState* state);
 

@@ -105,7 +105,11 @@ FlatState FirstState(const Reader& config, const TrainOptions& options, const Wa
   state.optimizer.resize(state.params.size() * s.slot_names.size());
   graph::InitializeParams(layout, options.seed, state.params.data());
   graph::InitializeStates(layout, state.states.data());
-  if (options.resume_checkpoint.empty()) LoadInitialWeights(config, layout, warn, &state);
+  if (options.resume_checkpoint.empty()) {
+    const std::vector<std::string> classes =
+        s.train ? s.train->classes() : std::vector<std::string>();
+    LoadInitialWeights(config, layout, classes, warn, &state);
+  }
   if (s.optimizer.ema_momentum > 0) {  // the average begins at the first weights
     std::copy(state.params.begin(), state.params.end(),
               state.optimizer.end() - static_cast<std::ptrdiff_t>(state.params.size()));

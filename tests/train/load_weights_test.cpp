@@ -183,7 +183,7 @@ TEST_CASE("a classifier's weights start the backbone alone") {
                                  checkpoint + "\"}}}",
                              "a.yaml")
                 .root),
-        model.layout,
+        model.layout, {"a", "b"},
         [&](const std::string& code, const std::string&) { warnings.push_back(code); },
         &model.state);
     CHECK(warnings.empty());
@@ -196,4 +196,36 @@ TEST_CASE("a classifier's weights start the backbone alone") {
                     ContainsSubstring("a.yaml:1") && ContainsSubstring("address"));
   Write(path, {{"conv1.weight", {5, 6}}});
   CHECK_THROWS_WITH(load(path), ContainsSubstring("lacks 2 tensors"));
+}
+
+TEST_CASE("a head that was trained on other classes is taken over, and said") {
+  TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  std::vector<TensorView> views;
+  for (const auto& [name, values] : kMmdetection) {
+    std::vector<int64_t> shape{static_cast<int64_t>(values.size())};
+    if (name.ends_with("conv1.weight")) shape = {2, 1, 1, 1};
+    views.push_back({{name, ElementType::kF32, shape}, values.data()});
+  }
+  WriteSafetensors(path, views,
+                   {{"exp.categories", R"([{"id": 1, "name": "ant"}, {"id": 7, "name": "bee"}])"}});
+  auto warnings = [&](const std::vector<std::string>& classes, const std::string& more = "") {
+    Model model;
+    std::vector<std::string> said;
+    LoadInitialWeights(
+        config::Reader(config::LoadText("load_from: \"" + path + "\"\n" + more, "a.yaml").root),
+        model.layout, classes,
+        [&](const std::string& code, const std::string& text) {
+          if (code == "weights.classes") said.push_back(text);
+        },
+        &model.state);
+    return said;
+  };
+  CHECK(warnings({"ant", "bee"}).empty());
+  CHECK(warnings({}).empty());
+  const std::vector<std::string> said = warnings({"bee", "ant"});
+  REQUIRE(said.size() == 1);
+  CHECK_THAT(said[0], ContainsSubstring("trained on ant, bee, these data have bee, ant") &&
+                          ContainsSubstring("`reset: [roi_heads.box_predictor.*]`"));
+  CHECK(warnings({"bee", "ant"}, "reset: [roi_heads.box_predictor.*]").empty());
 }

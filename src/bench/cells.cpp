@@ -1,6 +1,7 @@
 #include "src/bench/cells.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ctime>
@@ -116,15 +117,11 @@ std::string NoteText(const Row& r) {
   }
   if (!r.machine.empty()) notes.push_back("on another machine: " + r.machine);
   if (!r.reason.empty()) notes.push_back(OneLine(r.reason));
-  std::string note;
-  for (const std::string& n : notes) note += (note.empty() ? "" : "; ") + n;
-  return note;
+  return fmt::format("{}", fmt::join(notes, "; "));
 }
 
 std::string Joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& w : words) out += (out.empty() ? "" : ", ") + w;
-  return out;
+  return fmt::format("{}", fmt::join(words, ", "));
 }
 
 std::string OneLine(std::string text) {

@@ -1,6 +1,7 @@
 #include "src/cli/bench_call.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -239,7 +240,7 @@ void BenchCall::Store(const Row& row, size_t position, bool again) {
     r.mode = bench::Mode(row.c), r.status = bench::StatusText(row.status), r.reason = row.reason;
     r.images_per_second = row.images_per_second, r.milliseconds = row.milliseconds;
     r.spread = row.spread, r.watts = row.watts, r.bytes = static_cast<int64_t>(row.bytes);
-    for (const std::string& t : row.throttled) r.throttled += (r.throttled.empty() ? "" : ", ") + t;
+    r.throttled = fmt::format("{}", fmt::join(row.throttled, ", "));
     r.result_json = bench::RowJson(row);
     auto put = again ? record::ReplaceBenchRow : record::AddBenchRow;
     put(*store_, record_.id, static_cast<int>(position), r);

@@ -48,8 +48,8 @@ std::string NearestFolder(const System& system, const std::string& folder) {
 struct Place {
   const char *id, *what;
   std::string path;
-  double least, wanted;  // bytes without which nothing works; for a usual training
-  const char* fix;
+  double least, wanted;   // bytes without which nothing works; for a usual training
+  const char* elsewhere;  // how to choose another one
 };
 
 Finding Disk(const System& system, const Place& place) {
@@ -81,7 +81,12 @@ Finding Disk(const System& system, const Place& place) {
   if (no_files) f.found += ", no inodes left";
   f.why = f.level == Level::kError ? fmt::format("{} can't be written there", place.what)
                                    : fmt::format("{} of a long training may fill it", place.what);
-  f.fix = place.fix;
+  f.fix = fmt::format("{}, or {}",
+                      space->read_only ? "mount it to be written"
+                      : forbidden      ? "give this user the right to write there (chown, chmod)"
+                      : no_files       ? "remove files there"
+                                       : "free space there",
+                      place.elsewhere);
   return f;
 }
 
@@ -111,8 +116,7 @@ Finding Cache(const System& system) {
 }  // namespace
 
 Findings CheckDisk(const Subject& s) {
-  constexpr const char* kElsewhere =
-      "free space there, or choose another place (--store, --work-dir)";
+  constexpr const char* kElsewhere = "choose another place (--store, --work-dir)";
   const std::string named = s.system.Variable("TMPDIR");
   const bool gone = !named.empty() && !s.system.Exists(named);
   const std::string temporary = named.empty() || gone ? "/tmp" : named;
@@ -121,7 +125,7 @@ Findings CheckDisk(const Subject& s) {
        {Place{"disk.store", "the record", s.store, 16 * kMib, 1 * kGib, kElsewhere},
         Place{"disk.work", "checkpoints", s.work, 1 * kGib, 10 * kGib, kElsewhere},
         Place{"disk.tmp", "temporary files", temporary, 16 * kMib, 256 * kMib,
-              "free space there, or set TMPDIR to a folder that can be written"}}) {
+              "set TMPDIR to a folder that can be written"}}) {
     out.push_back(Disk(s.system, place));
   }
   if (gone) {

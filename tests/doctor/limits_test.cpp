@@ -66,21 +66,26 @@ TEST_CASE("a small /dev/shm") {
 TEST_CASE("a full disk, one without inodes, a read-only one, no cache folder") {
   FakeSystem s = HealthyMachine();
   auto level = [&](const char* id) { return Get(CheckDisk(s.Of(TestBuild())), id).level; };
+  auto fix = [&](const char* id) { return Get(CheckDisk(s.Of(TestBuild())), id).fix; };
   s.spaces["/work"].free_bytes = 4'000'000'000;
   CHECK(level("disk.work") == Level::kWarning);
+  CHECK(Says(fix("disk.work"), "free space there, or choose another place"));
   s.spaces["/work"].free_bytes = 0;
   CHECK(level("disk.work") == Level::kError);
   s.spaces["/store"].free_files = 0;
   CHECK(level("disk.store") == Level::kError);
+  CHECK(Says(fix("disk.store"), "remove files there"));
   s.spaces["/store"] = s.spaces["/data"];
   s.spaces["/store"].read_only = true;
   CHECK(level("disk.store") == Level::kError);
+  CHECK(Says(fix("disk.store"), "mount it to be written"));
   s.spaces["/store"] = s.spaces["/data"];
   CHECK(level("disk.store") == Level::kOk);
   s.writable.clear();
   CHECK(level("disk.cache") == Level::kWarning);
   for (const char* id : {"disk.store", "disk.work", "disk.tmp"}) CHECK(level(id) == Level::kError);
   CHECK(Says(Get(CheckDisk(s.Of(TestBuild())), "disk.work").found, "no folder that this user may"));
+  CHECK(Says(fix("disk.tmp"), "the right to write there (chown, chmod), or set TMPDIR"));
   s.variables.erase("HOME");
   CHECK(level("disk.cache") == Level::kWarning);
 }

@@ -52,7 +52,7 @@ struct Pair {
   double ratio = 0;  // b / a of img/s; 0 where one has none
 };
 std::vector<Pair> PairUp(const std::vector<Row>& a, const std::vector<Row>& b);
-// "1.24 x" geometric mean over pairs that both measured; 0 where there is none.
+// The geometric mean of the ratios; 0 where there is none.
 double MeanRatio(const std::vector<Pair>& pairs);
 std::string CompareText(const std::string& name_a, const std::string& name_b,
                         const std::vector<Pair>& pairs);

@@ -86,7 +86,7 @@ std::string Key(const Case& c);
 int64_t NowNs();  // as measured_ns counts
 
 std::string RowJson(const Row& row);
-// nullopt-like: status kFailed with a reason, for a text that isn't such a row.
+// For a text that isn't such a row one of status kFailed, with the reason.
 Row RowFromJson(const std::string& json);
 
 }  // namespace xp::bench

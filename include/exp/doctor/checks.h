@@ -20,19 +20,19 @@ struct Subject {
 // ---- versions (driver.cpp, libcuda.cpp, cudnn.cpp, nccl.cpp, compilers.cpp, library.cpp)
 Findings CheckDriver(const Subject& s);     // driver; driver.runtime
 Findings CheckLibcuda(const Subject& s);    // driver.libcuda: stub, mixed versions, cuda-compat
-Findings CheckGpuCode(const Subject& s);    // gpu.code: compute capability against code and PTX
+Findings CheckGpuCode(const Subject& s);    // gpu.N.code: compute capability against code and PTX
 Findings CheckCudnn(const Subject& s);      // cudnn; cudnn.parts
 Findings CheckNccl(const Subject& s);       // nccl
-Findings CheckCompilers(const Subject& s);  // nvcc: against the driver and the C++ compiler
+Findings CheckCompilers(const Subject& s);  // nvcc: against the C++ compiler; nvcc.driver
 Findings CheckBinary(const Subject& s);     // glibc: what this program needs of the system
 // Another library or program: the finding "library" names the symbol versions and the libraries
 // that the system lacks. `name`: a path, or a soname for the loader to find ("libcudnn.so.9").
 Findings CheckLibrary(const System& system, const std::string& name);
 
 // ---- health (gpu_health.cpp, kernel_log.cpp, host_health.cpp, limits.cpp, disks.cpp)
-Findings CheckGpuHealth(const Subject& s);  // gpu.N.power, .heat, .persistence, .ecc, ...
+Findings CheckGpuHealth(const Subject& s);  // gpu.N.use, .heat, .power, .persistence, ...
 Findings CheckKernelLog(const Subject& s);  // xid; kernel.memory; kernel.disk
-Findings CheckCpu(const Subject& s);        // cpu.governor; cpu.turbo; cpu.limit
+Findings CheckCpu(const Subject& s);        // cpu.governor, .turbo, .limit, .processes
 Findings CheckMemory(const Subject& s);     // memory; swap; memory.limit
 Findings CheckLimits(const Subject& s);     // files, address_space, file_size, stack, ...
 Findings CheckDisk(const Subject& s);       // shm; disk.store, disk.work, disk.tmp, disk.cache

@@ -105,7 +105,9 @@ expect 0 "19 rows are there" "$exp" bench --continue INT --csv again.csv
 cmp whole.csv again.csv || fail "a call with nothing missing changed"
 expect 1 "is not there at all" "$exp" bench --continue INT --against torch --python "$PWD/is not there at all" --csv first.csv
 expect 1 "is not there at all" "$exp" bench --continue INT --against torch --python "$PWD/is not there at all" --csv second.csv
-cmp first.csv second.csv && [ "$(wc -l <first.csv)" = 28 ] || fail "rows of the peer: $(cat second.csv)"
+# Rows of the peer that failed are tried anew, at another time.
+untimed() { sed -E '/^torch/s/,[0-9-]+T[0-9:]+Z,/,,/' "$1"; }
+cmp <(untimed first.csv) <(untimed second.csv) && [ "$(wc -l <first.csv)" = 28 ] || fail "rows of the peer: $(cat second.csv)"
 refused 2 "own matrix" "$exp" bench tiny.yaml --continue INT
 refused 2 "own matrix" "$exp" bench --continue INT --batch 4
 refused 2 "names no call" "$exp" bench --continue nothing

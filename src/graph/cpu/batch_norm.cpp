@@ -129,13 +129,9 @@ class BatchNorm : public Kernel {
     args.Out<float>(1)[c] = static_cast<float>(mean);
     args.Out<float>(2)[c] = static_cast<float>(invstd);
     scale[c] = args.In<float>(1)[c] * static_cast<float>(invstd);
-    // The running variance is unbiased; of a single value it is 0.
-    const auto momentum = static_cast<double>(attrs_.momentum);
-    const double variance = squares / std::max(n - 1, 1.0);
-    const auto old_mean = static_cast<double>(args.In<float>(3)[c]);
-    const auto old_variance = static_cast<double>(args.In<float>(4)[c]);
-    args.Out<float>(4)[c] = static_cast<float>((1 - momentum) * old_mean + momentum * mean);
-    args.Out<float>(5)[c] = static_cast<float>((1 - momentum) * old_variance + momentum * variance);
+    const RunningMoments running = {args.In<float>(3), args.In<float>(4), args.Out<float>(4),
+                                    args.Out<float>(5)};
+    running.Update(c, static_cast<double>(attrs_.momentum), mean, squares / std::max(n - 1, 1.0));
   }
 
   int threads_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/graph/cpu/kernel.h"
+#include "src/graph/cpu/norm.h"
 #include "src/graph/cpu/parallel.h"
 #include "src/graph/cpu/shapes.h"
 
@@ -73,15 +74,14 @@ class GramStatistics : public Kernel {
 
  private:
   void Finish(const KernelArgs& args, int64_t k, double mean, double variance) const {
-    const auto n = static_cast<double>(a_.rows), momentum = static_cast<double>(attrs_.momentum);
+    const auto n = static_cast<double>(a_.rows);
     args.Out<float>(0)[k] = static_cast<float>(mean);
     args.Out<float>(1)[k] =
         static_cast<float>(1 / std::sqrt(variance + static_cast<double>(attrs_.eps)));
-    const double unbiased = variance * n / std::max(n - 1, 1.0);
-    const auto old_mean = static_cast<double>(args.In<float>(2)[k]);
-    const auto old_variance = static_cast<double>(args.In<float>(3)[k]);
-    args.Out<float>(2)[k] = static_cast<float>((1 - momentum) * old_mean + momentum * mean);
-    args.Out<float>(3)[k] = static_cast<float>((1 - momentum) * old_variance + momentum * unbiased);
+    const RunningMoments running = {args.In<float>(2), args.In<float>(3), args.Out<float>(2),
+                                    args.Out<float>(3)};
+    running.Update(k, static_cast<double>(attrs_.momentum), mean,
+                   variance * n / std::max(n - 1, 1.0));
   }
 
   int threads_;

@@ -17,6 +17,20 @@ namespace xp::graph::cpu {
 int64_t BlockRows(int64_t channels);
 inline int64_t BlockFloats(int64_t channels) { return BlockRows(channels) * channels; }
 
+// Running statistics, [C] each, before and after a batch. `unbiased` is the batch's variance over
+// n - 1 values (0 for a single one).
+struct RunningMoments {
+  const float *mean = nullptr, *variance = nullptr;
+  float *mean_after = nullptr, *variance_after = nullptr;
+
+  void Update(int64_t c, double momentum, double batch_mean, double unbiased) const {
+    mean_after[c] =
+        static_cast<float>((1 - momentum) * static_cast<double>(mean[c]) + momentum * batch_mean);
+    variance_after[c] =
+        static_cast<float>((1 - momentum) * static_cast<double>(variance[c]) + momentum * unbiased);
+  }
+};
+
 // (x - mean) * scale + bias, where scale includes 1 / standard deviation; all [C].
 struct NormBranch {
   InValues x;

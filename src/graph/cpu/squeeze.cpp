@@ -5,6 +5,7 @@
 
 #include "src/graph/cpu/kernel.h"
 #include "src/graph/cpu/mask.h"
+#include "src/graph/cpu/norm.h"
 #include "src/graph/cpu/parallel.h"
 #include "src/graph/cpu/shapes.h"
 #include "src/graph/step_edit.h"
@@ -46,13 +47,11 @@ class SqueezeStatistics : public Kernel {
  private:
   void Finish(const KernelArgs& args, int64_t c, double mean, double squares, double count) const {
     const double invstd = 1 / std::sqrt(squares / count + Wide(attrs_.eps));
-    const double momentum = Wide(attrs_.momentum);
     args.Out<float>(0)[c] = static_cast<float>(mean);
     args.Out<float>(1)[c] = static_cast<float>(invstd);
-    const double old_mean = Wide(args.In<float>(3)[c]), old_variance = Wide(args.In<float>(4)[c]);
-    const double variance = squares / std::max(count - 1, 1.0);
-    args.Out<float>(2)[c] = static_cast<float>((1 - momentum) * old_mean + momentum * mean);
-    args.Out<float>(3)[c] = static_cast<float>((1 - momentum) * old_variance + momentum * variance);
+    const RunningMoments running = {args.In<float>(3), args.In<float>(4), args.Out<float>(2),
+                                    args.Out<float>(3)};
+    running.Update(c, Wide(attrs_.momentum), mean, squares / std::max(count - 1, 1.0));
     for (int64_t n = 0; n < map_.n; ++n) {
       const double centred = Wide(args.Out<float>(4)[n * map_.c + c]) - mean;
       args.Out<float>(5)[n * map_.c + c] = static_cast<float>(

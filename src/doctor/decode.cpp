@@ -113,16 +113,20 @@ Findings JudgeLoader(const ReadSpeed& reads, const DecodeSpeed& decode,
   d.needed = "30 megapixels/s a core";
   d.numbers = {{"images_s_core", decode.images_a_second_core},
                {"images_s", decode.images_a_second_all}};
-  if (!decode.problem.empty()) {
+  // Both may be so, and both are told.
+  auto warn = [&d](const std::string& why, const std::string& fix) {
     d.level = Level::kWarning;
+    d.why += (d.why.empty() ? "" : "; ") + why;
+    d.fix += (d.fix.empty() ? "" : "; ") + fix;
+  };
+  if (!decode.problem.empty()) {
     d.found += "; " + decode.problem;
-    d.why = "what can't be decoded can't be trained on";
-    d.fix = "`exp data check` names each and says what is wrong with it";
+    warn("what can't be decoded can't be trained on",
+         "`exp data check` names each and says what is wrong with it");
   }
   if (decode.images_a_second_core * decode.megapixels < 30) {
-    d.level = Level::kWarning;
-    d.why = "decoding is slow for a CPU of the last ten years";
-    d.fix = "see the rows on the CPU (governor, limits), and whether something else runs";
+    warn("decoding is slow for a CPU of the last ten years",
+         "see the rows on the CPU (governor, limits), and whether something else runs");
   }
   Finding loader{.id = "loader", .group = "speed"};
   double feed = decode.images_a_second_all;

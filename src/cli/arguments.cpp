@@ -138,6 +138,12 @@ Argument& Argument::MayBeEmpty() {
   option_->get_validator(kGivenText)->active(false);
   return *this;
 }
+Argument& Argument::Check(std::function<std::string(const std::string&)> problem) {
+  // A function of a text that may be changed: else CLI11 would take what it returns for the text.
+  option_->check(CLI::Validator(
+      [problem = std::move(problem)](std::string& text) { return problem(text); }, ""));
+  return *this;
+}
 bool Argument::given() const { return option_->count() > 0; }
 
 Command Command::AddCommand(const char* name, const char* description) {

@@ -30,7 +30,9 @@ class Argument {
   Argument& SplitAt(char separator);      // a,b,c is three values
   Argument& Placeholder(const char* in);  // what the help calls the value
   Argument& MayBeEmpty();                 // of a text, which is refused otherwise
-  Argument& Hidden();                     // not in the help
+  // `problem` says what is wrong with a text; empty: nothing.
+  Argument& Check(std::function<std::string(const std::string&)> problem);
+  Argument& Hidden();  // not in the help
   bool given() const;
 
  private:

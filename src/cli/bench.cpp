@@ -10,6 +10,7 @@
 #include "exp/models/zoo.h"
 #include "src/cli/bench_call.h"
 #include "src/cli/command.h"
+#include "src/cli/device_flag.h"
 #include "src/cli/signals.h"
 
 namespace xp::cli {
@@ -156,7 +157,7 @@ void AddMeasuring(Command c, Flags* f) {
   c.AddOption("--precision", f->precisions, "of the computations")
       .SplitAt(',')
       .OneOf({"fp32", "tf32", "bf16", "fp16"});
-  c.AddOption("--device", f->device, "auto, cpu, cuda or cuda:N");
+  AddDeviceFlag(c, f->device);
   c.AddOption("--threads", f->threads, "CPU threads; 0: all").Range(0, 4096);
   c.AddOption("--height", f->height, "of the images; 0: the model's own").Range(0, 16384);
   c.AddOption("--width", f->width, "of the images; 0: the model's own").Range(0, 16384);

@@ -19,6 +19,7 @@
 #include "exp/record/machine.h"
 #include "exp/record/store.h"
 #include "src/cli/command.h"
+#include "src/cli/device_flag.h"
 #include "src/cli/doctor_past.h"
 #include "src/cli/machine_environment.h"
 #include "src/cli/store_place.h"
@@ -205,7 +206,7 @@ void AddDoctorCommand(Command app, Context& context) {
   c.AddOption("--data", options->data,
               "folder of the images, to measure how fast it reads; default: here");
   c.AddOption("--store", options->store, "folder of the store");
-  c.AddOption("--device", options->device, "of the smoke tests: auto, cpu, cuda or cuda:N");
+  AddDeviceFlag(c, options->device, "of the smoke tests: auto, cpu, cuda or cuda:N");
   c.AddOption("--library", options->library,
               "only look whether this library or program finds its symbol versions here");
   c.AddOption("--root", options->root,

@@ -9,6 +9,7 @@
 #include "exp/base/file.h"
 #include "exp/base/printable.h"
 #include "src/cli/command.h"
+#include "src/cli/device_flag.h"
 #include "src/cli/eval_record.h"
 #include "src/cli/eval_report.h"
 #include "src/cli/model_flags.h"
@@ -129,7 +130,7 @@ void AddEvalCommand(Command app, Context& context) {
   command.AddFlag("--no-record", o->no_record,
                   "don't add the result to the run's record (`exp show` lists it there)");
   AddTtaFlags(command, o->tta);
-  command.AddOption("--device", o->inference.device, "auto, cpu, cuda or cuda:N");
+  AddDeviceFlag(command, o->inference.device);
   command.Footer(
       "Example: exp eval @ --out eval\n"
       "         exp eval work_dirs/bccd/epoch_12.safetensors --part test --tta-flip");

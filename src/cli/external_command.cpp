@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,8 +12,10 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "exp/base/error.h"
@@ -74,6 +77,21 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return out;
 }
 
+Error NotStarted(const std::string& program, int error) {
+  return UsageError({.what = "the program can't be started: " + std::string(std::strerror(error)),
+                     .where = program,
+                     .expected = "an executable, by path or on the PATH",
+                     .next = "check its path and mode; what needs a shell is `-- sh -c \"...\"`"});
+}
+
+// 0, or why the file can't be run, as execve says it.
+int WhyNotRunnable(const std::string& file) {
+  struct stat info;
+  if (::stat(file.c_str(), &info) != 0) return errno;
+  if (!S_ISREG(info.st_mode)) return EACCES;
+  return ::access(file.c_str(), X_OK) == 0 ? 0 : errno;
+}
+
 // The child reports a failed exec through a pipe that a successful one closes.
 pid_t Start(Child& child) {
   std::vector<char*> arguments = Pointers(child.arguments),
@@ -105,9 +123,7 @@ pid_t Start(Child& child) {
     throw JobError({.what = std::string("no process can be made: ") + std::strerror(errno)});
   if (n == static_cast<ssize_t>(sizeof(error))) {
     ::waitpid(pid, nullptr, 0);
-    throw UsageError({.what = "the program can't be started: " + std::string(std::strerror(error)),
-                      .where = child.arguments[0],
-                      .expected = "an executable, by path or on the PATH"});
+    throw NotStarted(child.arguments[0], error);
   }
   return pid;
 }
@@ -181,6 +197,22 @@ void WritePrivately(const fs::path& file, const std::string& text) {
 }
 
 }  // namespace
+
+void RequireProgram(const std::string& program) {
+  if (program.find('{') != std::string::npos) return;
+  int why = ENOENT;
+  if (program.find('/') != std::string::npos) {
+    why = WhyNotRunnable(program);
+  } else if (!program.empty()) {
+    const char* set = std::getenv("PATH");
+    std::istringstream folders(set != nullptr ? set : "/bin:/usr/bin");  // as execvpe has it
+    for (std::string folder; why != 0 && std::getline(folders, folder, ':');) {
+      const int here = WhyNotRunnable((folder.empty() ? "." : folder) + "/" + program);
+      if (here == 0 || here == EACCES) why = here;
+    }
+  }
+  if (why != 0) throw NotStarted(program, why);
+}
 
 ExternalResult RunExternal(const ExternalOptions& options, record::RunWriter& writer) {
   fs::path config = options.work_dir / "config.yaml",

@@ -33,6 +33,10 @@ struct ExternalResult {
   std::string reason;
 };
 
+// Throws UsageError where there is no such program: a path, or a name on the PATH. One with
+// placeholders can't be judged yet.
+void RequireProgram(const std::string& program);
+
 // Until the program ends. A stop signal is passed on to it. Throws UsageError where it can't be
 // started.
 ExternalResult RunExternal(const ExternalOptions& options, record::RunWriter& writer);

@@ -17,6 +17,7 @@
 #include "exp/data/image_io.h"
 #include "exp/data/jpeg.h"
 #include "src/cli/command.h"
+#include "src/cli/device_flag.h"
 #include "src/cli/eval_report.h"
 #include "src/cli/model_flags.h"
 #include "src/cli/model_source.h"
@@ -277,7 +278,7 @@ void AddPredictCommand(Command app, Context& context) {
       .OneOf({"val", "test"})
       .ShowDefault();
   AddTtaFlags(command, o->tta);
-  command.AddOption("--device", o->inference.device, "auto, cpu, cuda or cuda:N");
+  AddDeviceFlag(command, o->inference.device);
   command.Footer(
       "Example: exp predict @ image.jpg more_images/ --out predicted\n"
       "         exp predict epoch_12.safetensors image.jpg --config my.yaml --out predicted");

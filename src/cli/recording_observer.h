@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "exp/record/writer.h"
 #include "exp/train/events.h"
@@ -15,7 +16,8 @@ namespace xp::cli {
 // compared.
 class RecordingObserver : public train::Observer {
  public:
-  explicit RecordingObserver(record::RunWriter& writer) : writer_(writer) {}
+  // Warnings may come before, and are kept until then; nothing else may.
+  void Begin(record::RunWriter& writer);
 
   void OnStart(const train::StartEvent& e) override;
   void OnStep(const train::StepEvent& e) override;
@@ -27,17 +29,15 @@ class RecordingObserver : public train::Observer {
   // Adds to an epoch what the trainer doesn't know: the GPU's numbers.
   std::function<void(record::EpochRow&)> add_to_epoch;
 
-  bool ended() const { return ended_; }
-  train::EndState end_state() const { return end_.state; }
-  const std::string& end_reason() const { return end_.reason; }
+  const train::EndEvent& end() const { return end_; }  // what OnEnd said
 
  private:
   int Series(const std::string& name);
 
-  record::RunWriter& writer_;
+  record::RunWriter* writer_ = nullptr;
+  std::vector<train::WarningEvent> early_;
   std::map<std::string, int> series_;
   train::EndEvent end_;
-  bool ended_ = false;
 };
 
 }  // namespace xp::cli

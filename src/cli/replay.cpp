@@ -11,6 +11,7 @@
 #include "exp/record/reader.h"
 #include "exp/record/store.h"
 #include "src/cli/command.h"
+#include "src/cli/device_flag.h"
 #include "src/cli/launch.h"
 #include "src/cli/run_folder.h"
 
@@ -71,7 +72,7 @@ void AddReplayCommand(Command app, Context& context) {
       app.AddCommand("replay", "run a step again whose loss, gradients or weights weren't finite");
   command.AddOption("run", o->run, "id, beginning of one, name, @ (newest), @~1").Required();
   command.AddOption("step", o->step, "the step's number, as the report says").Required();
-  command.AddOption("--device", o->device, "instead of the recorded one");
+  AddDeviceFlag(command, o->device, "instead of the recorded one");
   command.AddOption("--store", o->store, "folder of the store");
   command.Footer("Exit code: 0 the same bits as in the run, 3 others.\nExample: exp replay @ 117");
   command.Callback([o, &context] { Run(*o, context); });

@@ -11,6 +11,7 @@
 #include "exp/record/store.h"
 #include "exp/record/verdict.h"
 #include "src/cli/command.h"
+#include "src/cli/device_flag.h"
 #include "src/cli/launch.h"
 #include "src/cli/resume.h"
 #include "src/cli/run_folder.h"
@@ -159,7 +160,7 @@ void AddReproduceCommand(Command app, Context& context) {
   Command command = app.AddCommand("reproduce", "run a recorded run again and compare bit for bit");
   command.AddOption("run", options->run, "id, beginning of one, name, @ (newest), @~1").Required();
   command.AddOption("--epochs", options->epochs, "only the first N epochs").Range(1, 1000000);
-  command.AddOption("--device", options->device, "instead of the recorded one");
+  AddDeviceFlag(command, options->device, "instead of the recorded one");
   command.AddOption("--work-dir", options->work_dir, "folder for the new run's checkpoints");
   command.AddOption("--store", options->store, "folder of the store");
   command.AddFlag("--json", options->as_json, "the verdict as JSON; docs/record.md lists the keys");

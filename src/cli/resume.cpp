@@ -1,5 +1,6 @@
 // `exp resume`, and what `exp run --resume` does.
 #include "src/cli/resume.h"
+#include "src/cli/device_flag.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -294,7 +295,7 @@ void AddResumeCommand(Command app, Context& context) {
       .Placeholder("K=V");
   command.AddFlag("--accept-changes", options->accept_changes,
                   "with another config: begin a new run at the old one's checkpoint");
-  command.AddOption("--device", options->device, "instead of the recorded one");
+  AddDeviceFlag(command, options->device, "instead of the recorded one");
   command.AddOption("--store", options->store, "folder of the store");
   command.Footer(
       "Example: exp resume @\n"

@@ -16,6 +16,8 @@
 #include "exp/record/store.h"
 #include "exp/train/config_check.h"
 #include "src/cli/command.h"
+#include "src/cli/device_flag.h"
+#include "src/cli/external_command.h"
 #include "src/cli/launch.h"
 #include "src/cli/resume.h"
 #include "src/cli/store_place.h"
@@ -89,12 +91,11 @@ std::optional<Launch> MakeLaunch(const Options& options, const Context& context)
 }
 
 // What a run would refuse before its first step, but for what the data's files hold.
-void CheckWhole(const config::Node& root) {
-  for (const config::Finding& f : train::CheckConfig(root)) {
-    if (f.level == config::Level::kError)
-      throw UsageError({.what = f.message, .where = f.where, .next = f.next});
+void CheckWhole(const Launch& launch) {
+  if (!launch.command.empty()) return RequireProgram(launch.command[0]);
+  train::RequireTrainable(launch.config.root, launch.resume_checkpoint.empty());
+  for (const config::Finding& f : train::CheckConfig(launch.config.root))
     Tell("warning: {}: {} [{}]\n", f.where, f.message, f.rule);
-  }
 }
 
 void Run(const Options& options, Context& context) {
@@ -111,7 +112,7 @@ void Run(const Options& options, Context& context) {
     Tell("warning: {}{}{} [{}]\n", n.where, n.where.empty() ? "" : ": ", n.message, n.code);
   }
   if (options.dry_run) {
-    if (launch.command.empty()) CheckWhole(launch.config.root);
+    CheckWhole(launch);
     return Describe(launch);
   }
   PrintResult(Execute(launch), "exp run " + options.config + " --resume", context);
@@ -131,7 +132,7 @@ void AddRunCommand(Command app, Context& context) {
   command.AddOption("--set", options->set, "KEY=VALUE changes, +KEY=VALUE adds, ~KEY deletes")
       .OneEachTime()
       .Placeholder("K=V");
-  command.AddOption("--device", options->device, "auto, cpu, cuda or cuda:N");
+  AddDeviceFlag(command, options->device);
   command.AddOption("--seed", options->seed, "instead of the config's");
   command.AddOption("--work-dir", options->work_dir, "folder for checkpoints and logs");
   command.AddOption("--name", options->name,

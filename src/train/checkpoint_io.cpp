@@ -82,9 +82,14 @@ CheckpointEvent WriteRunCheckpoint(const fs::path& work_dir, const CheckpointInf
   return e;
 }
 
-void RemoveSuperfluous(const fs::path& work_dir, const KeepPolicy& policy) {
+void RemoveSuperfluous(const fs::path& work_dir, const KeepPolicy& policy, const std::string& run) {
   if (policy.last <= 0) return;
-  for (const fs::path& path : Superfluous(ListCheckpoints(work_dir), policy)) {
+  std::vector<CheckpointEntry> own = ListCheckpoints(work_dir);
+  std::erase_if(own, [&](const CheckpointEntry& entry) {
+    auto by = entry.info.metadata.find("exp.run");
+    return (by == entry.info.metadata.end() ? "" : by->second) != run;
+  });
+  for (const fs::path& path : Superfluous(own, policy)) {
     std::error_code ignored;  // a file that stays does no harm
     fs::remove(path, ignored);
   }
@@ -182,6 +187,28 @@ ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64
   point.metrics = info.metrics;
   ReadEpochBegin(checkpoint, setup, &point);
   return point;
+}
+
+void RequireWithin(const ResumePoint& point, const Setup& setup, const std::string& file) {
+  const int64_t batches = setup.train->batches_per_epoch();
+  if (point.batch > batches) {
+    throw UsageError(
+        {.what = fmt::format("the checkpoint has {} batches of epoch {} behind it, but an epoch "
+                             "has {} now",
+                             point.batch, point.epoch + 1, batches),
+         .where = file,
+         .expected = "batches as small and data as many as those of the run that wrote it",
+         .next = "resume with these, or take only its weights with load_from"});
+  }
+  const int epochs = setup.settings.max_epochs, begun = point.epoch + (point.batch > 0 ? 1 : 0);
+  if (begun > epochs) {
+    throw UsageError(
+        {.what = fmt::format("the checkpoint is of epoch {}, but only {} shall be trained", begun,
+                             epochs),
+         .where = file,
+         .expected = fmt::format("runner.max_epochs of {} or more", begun),
+         .next = "raise runner.max_epochs"});
+  }
 }
 
 }  // namespace xp::train

@@ -49,10 +49,16 @@ struct CheckpointExtras {
 CheckpointEvent WriteRunCheckpoint(const std::filesystem::path& work_dir,
                                    const CheckpointInfo& info, const FlatState& state,
                                    const Setup& setup, const CheckpointExtras& extras = {});
-void RemoveSuperfluous(const std::filesystem::path& work_dir, const KeepPolicy& policy);
+// Of the checkpoints of this run ("exp.run") alone: others in the folder aren't this policy's.
+void RemoveSuperfluous(const std::filesystem::path& work_dir, const KeepPolicy& policy,
+                       const std::string& run);
 
 // Throws UsageError naming the tensors when the checkpoint is of another model or optimizer, or of
 // another seed.
 ResumePoint RestoreCheckpoint(const Checkpoint& checkpoint, Setup& setup, uint64_t seed);
+
+// Throws UsageError where the point lies behind the end of its epoch, or of training: another
+// config or other data, confirmed with --accept-changes, may have shorter epochs, or fewer of them.
+void RequireWithin(const ResumePoint& point, const Setup& setup, const std::string& file);
 
 }  // namespace xp::train

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "exp/config/reader.h"
@@ -45,12 +46,16 @@ class ConfigCheck {
     return std::move(findings_);
   }
 
+  // The errors among the findings, in their order: the rule, and what was thrown.
+  const std::vector<std::pair<std::string, Error>>& errors() const { return errors_; }
+
  private:
   // What a reader throws is a finding under the rule.
   void Read(const char* rule, const std::function<void()>& read) {
     try {
       read();
     } catch (const Error& e) {
+      errors_.emplace_back(rule, e);
       std::string message = e.text().what;
       if (!e.text().expected.empty()) message += "; expected " + e.text().expected;
       findings_.push_back({rule, Level::kError, rule, e.text().where, message, e.text().next});
@@ -108,10 +113,19 @@ class ConfigCheck {
   std::unique_ptr<models::Model> model_;
   std::optional<OptimizerOptions> optimizer_;
   std::vector<Finding> findings_;
+  std::vector<std::pair<std::string, Error>> errors_;
 };
 
 }  // namespace
 
 std::vector<Finding> CheckConfig(const config::Node& root) { return ConfigCheck(root).Run(); }
+
+void RequireTrainable(const config::Node& root, bool first_weights) {
+  ConfigCheck check(root);
+  check.Run();
+  for (const auto& [rule, error] : check.errors()) {
+    if (first_weights || rule != "weights") throw error;
+  }
+}
 
 }  // namespace xp::train

@@ -40,9 +40,11 @@ struct InFlight {
   StepGroup group;
 };
 
-class Trainer {
+}  // namespace
+
+class Training::Impl {
  public:
-  Trainer(const config::Node& resolved, const TrainOptions& options, Observer& observer)
+  Impl(const config::Node& resolved, const TrainOptions& options, Observer& observer)
       : options_(options), observer_(observer), config_(resolved) {
     setup_ =
         PrepareTraining(config_, options, [&](const std::string& code, const std::string& message) {
@@ -57,8 +59,12 @@ class Trainer {
     if (!options.resume_checkpoint.empty()) Resume();
   }
 
+  int epochs_left() const { return std::max(0, setup_->settings.max_epochs - first_epoch_); }
+
   void Run() {
     EmitStart();
+    // A process that was killed behind its last checkpoint didn't come to this.
+    if (!options_.resume_checkpoint.empty()) ApplyKeepPolicy();
     try {
       RunEpochs();
     } catch (...) {
@@ -90,6 +96,7 @@ class Trainer {
   void Resume() {
     Checkpoint checkpoint = OpenResumed();
     ResumePoint point = RestoreCheckpoint(checkpoint, *setup_, options_.seed);
+    RequireWithin(point, *setup_, checkpoint.file->path());
     first_epoch_ = point.epoch;
     first_batch_ = point.batch;
     step_ = point.step;
@@ -98,8 +105,6 @@ class Trainer {
     incidents_ = point.incidents;
     metrics_.assign(point.metrics.begin(), point.metrics.end());
     if (point.epoch_begin) TraceFromBegin(std::move(*point.epoch_begin), point.epoch_begin_step);
-    // A process that was killed behind its last checkpoint didn't come to this.
-    RemoveSuperfluous(options_.work_dir, setup_->settings.keep);
   }
 
   // What is resumed in the middle of an epoch rolls back to its begin, as if it hadn't been
@@ -441,7 +446,13 @@ class Trainer {
   void FinishSaving() {
     if (!saving_.valid()) return;
     observer_.OnCheckpoint(saving_.get());
-    RemoveSuperfluous(options_.work_dir, setup_->settings.keep);
+    ApplyKeepPolicy();
+  }
+
+  void ApplyKeepPolicy() const {
+    auto run = options_.record_metadata.find("exp.run");
+    RemoveSuperfluous(options_.work_dir, setup_->settings.keep,
+                      run == options_.record_metadata.end() ? "" : run->second);
   }
 
   static constexpr size_t kLag = 2;
@@ -471,10 +482,14 @@ class Trainer {
   int64_t epoch_images_ = 0;
 };
 
-}  // namespace
+Training::Training(const config::Node& resolved, const TrainOptions& options, Observer& observer)
+    : impl_(std::make_unique<Impl>(resolved, options, observer)) {}
+Training::~Training() = default;
+int Training::epochs_left() const { return impl_->epochs_left(); }
+void Training::Run() { impl_->Run(); }
 
 void Train(const config::Node& resolved, const TrainOptions& options, Observer& observer) {
-  Trainer(resolved, options, observer).Run();
+  Training(resolved, options, observer).Run();
 }
 
 }  // namespace xp::train

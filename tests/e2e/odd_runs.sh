@@ -26,6 +26,13 @@ refused 2 "is another program's and left no checkpoint in its work_dir" evaluate
 refused 2 "--resume" "$exp" resume other
 has "$(cat out)" "-- COMMAND goes on with it"
 
+# A second run in another one's folder: the first one's checkpoints, of later steps, aren't its to count or to remove.
+kept=(--work-dir runs/kept --set checkpoint_config.max_keep_ckpts=1)
+expect 0 "finished" "${run[@]}" --name first "${kept[@]}" --set runner.max_epochs=3
+expect 0 "finished" "${run[@]}" --name second "${kept[@]}" --set runner.max_epochs=2
+[ "$(ls runs/kept)" = $'epoch_2.safetensors\nepoch_3.safetensors' ] || fail "kept: $(ls runs/kept)"
+for name in first second; do expect 0 "" evaluate $name; done
+
 # Checkpoints that are gone, changed, or moved with the whole folder.
 mkdir before
 cp -r configs data small.yaml before && cd before

@@ -15,4 +15,7 @@ namespace xp::train {
 // ("unused-key"), and parameter groups without effect ("param-groups").
 std::vector<config::Finding> CheckConfig(const config::Node& root);
 
+// Throws the first of these errors as the run would. Who resumes doesn't read first weights.
+void RequireTrainable(const config::Node& root, bool first_weights);
+
 }  // namespace xp::train

@@ -36,7 +36,8 @@ void PrintWarnings(const config::Resolved& resolved) {
 void Run(const Options& options) {
   config::LoadOptions load;
   load.search_paths = options.search_paths;
-  std::vector<std::string> set = config::OverridesFromFiles(options.set_files);
+  auto [set, places] = config::OverridesFromFiles(options.set_files);
+  load.override_places = std::move(places);
   set.insert(set.end(), options.set.begin(), options.set.end());
   config::Resolved resolved = config::Load(options.file, set, load);
   PrintWarnings(resolved);

@@ -1,14 +1,43 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
+#include "exp/base/utf8.h"
 #include "exp/config/canonical.h"
 #include "src/config/scalar.h"
 
 namespace xp::config {
 namespace {
+
+// What libyaml refuses in a file (C1 controls, U+FEFF, U+FFFE, U+FFFF) or takes for a line end
+// (U+0085, U+2028, U+2029).
+bool NeedsEscapeInYaml(char32_t c) {
+  return (c >= 0x80 && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff || c == 0xfffe ||
+         c == 0xffff;
+}
+
+// Replaces those by escapes that YAML and JSON share; `quoted` is UTF-8.
+std::string EscapedForYaml(std::string_view quoted) {
+  std::string out;
+  for (size_t at = 0; at < quoted.size();) {
+    const size_t length = std::max<size_t>(1, Utf8Length(quoted.substr(at)));
+    const std::string_view character = quoted.substr(at, length);
+    at += length;
+    auto bits = [&](size_t i) { return static_cast<unsigned char>(character[i]) & 0x3fu; };
+    const char32_t code = length == 2   ? (character[0] & 0x1fu) << 6 | bits(1)
+                          : length == 3 ? (character[0] & 0x0fu) << 12 | bits(1) << 6 | bits(2)
+                                        : 0;
+    if (NeedsEscapeInYaml(code)) {
+      out += fmt::format("\\u{:04x}", static_cast<uint32_t>(code));
+    } else {
+      out += character;
+    }
+  }
+  return out;
+}
 
 void AppendString(std::string& out, std::string_view text) {
   out += '"';
@@ -175,7 +204,7 @@ class YamlWriter {
   // Writes the value of a key, or of a list's dash: what follows "key:" or "-".
   void Value(const Node& node, size_t indent, bool in_list) {
     const bool tagged = !node.tag().empty() && !IsBigInt(node);
-    std::string tag = tagged ? " " + std::string(node.tag()) : "";
+    std::string tag = tagged ? " " + Tag(node.tag()) : "";
     if (!node.IsContainer() || node.size() == 0) {
       out += tag + " " + Flow(node) + "\n";
       return;
@@ -213,7 +242,16 @@ class YamlWriter {
     for (const Entry& entry : node.entries()) {
       if (pad) out.append(indent, ' ');
       pad = true;
-      out += Text(entry.key, false) + ":";
+      const std::string key = Text(entry.key, false);
+      // Longer ones can't stand before a colon in the line. Counted in bytes, to be safe.
+      constexpr size_t kLongestKey = 1000;
+      if (key.size() > kLongestKey) {
+        out += "? " + key + "\n";
+        out.append(indent, ' ');
+        out += ':';
+      } else {
+        out += key + ":";
+      }
       Value(entry.value, indent, false);
     }
   }
@@ -241,6 +279,22 @@ class YamlWriter {
   std::string out;
 
  private:
+  // Short where it is a word, else `!<...>` with escapes.
+  static std::string Tag(std::string_view tag) {
+    auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
+    if (tag.size() > 1 && tag[0] == '!' && std::all_of(tag.begin() + 1, tag.end(), plain))
+      return std::string(tag);
+    std::string out = "!<";
+    for (unsigned char c : tag) {
+      if (plain(c) || c == '!' || c == '/' || c == ':' || c == '.' || c == ',') {
+        out += static_cast<char>(c);
+      } else {
+        out += fmt::format("%{:02X}", c);
+      }
+    }
+    return out + ">";
+  }
+
   static std::string CanonicalScalar(const Node& node) {
     JsonWriter writer({});
     Node plain = node;
@@ -254,7 +308,7 @@ class YamlWriter {
     if (!NeedsQuotes(escaped)) return escaped;
     std::string out;
     AppendString(out, escaped);
-    return out;
+    return EscapedForYaml(out);
   }
 
   // A list of untagged scalars.

@@ -92,8 +92,9 @@ std::string Advice(std::string_view text, size_t seen) {
 
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  Builder(std::string_view text, const std::string& name, const Tracker& tracker)
-      : text_(text), source_(InternName(name)), tracker_(tracker) {}
+  Builder(std::string_view text, const std::string& name, const Tracker& tracker,
+          const Places& places)
+      : text_(text), source_(InternName(name)), tracker_(tracker), places_(places) {}
 
   bool null() override { return Add(Node()); }
   bool boolean(bool value) override { return Add(Node(value)); }
@@ -122,7 +123,6 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
       Fail("the key `" + value + "` is already set at " + earlier->Where());
     }
     keys_.back() = std::move(value);
-    key_at_.back() = Here();
     return true;
   }
   bool end_object() override { return Close(); }
@@ -135,33 +135,33 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
       Fail("a number doesn't fit into 64 bits");
     size_t colon = what.rfind("; ");
     if (colon != std::string::npos) what.resize(std::min(what.size(), colon + 200));
-    Origin here{source_, tracker_.line, std::max(1, tracker_.column)};
+    const Origin here{source_, tracker_.line, std::max(1, tracker_.column)};
     throw UsageError(
         {.what = "not valid JSON: " + (colon == std::string::npos ? what : what.substr(colon + 2)),
-         .where = here.Text(),
+         .where = places_.InFile(here).Text(),
          .next = Advice(text_, tracker_.seen)});
   }
 
   Node root;
 
  private:
-  Origin Here() const { return {source_, tracker_.token_line, tracker_.token_column}; }
+  Origin Here() const {
+    return places_.InFile({source_, tracker_.token_line, tracker_.token_column});
+  }
   [[noreturn]] void Fail(const std::string& what) const {
     throw UsageError({.what = what, .where = Here().Text()});
   }
   bool Open(Node node) {
     if (open_.size() >= kMaxDepth) Fail("nested more than 100 levels deep");
-    node.set_origin(open_.empty() || open_.back().IsList() ? Here() : key_at_.back());
+    node.set_origin(Here());
     open_.push_back(std::move(node));
     keys_.emplace_back();
-    key_at_.emplace_back();
     return true;
   }
   bool Close() {
     Node node = std::move(open_.back());
     open_.pop_back();
     keys_.pop_back();
-    key_at_.pop_back();
     return Put(Untag(std::move(node)));
   }
   bool Add(Node node) {
@@ -190,6 +190,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
       number.set_origin(value.origin());
       return number;
     }
+    if (entry.key.starts_with("!!")) return node;  // YAML's own tags, which no value keeps
     value.set_tag(entry.key);
     return value;
   }
@@ -197,18 +198,18 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   std::string_view text_;
   const std::string* source_;
   const Tracker& tracker_;
+  const Places& places_;
   std::vector<Node> open_;
   std::vector<std::string> keys_;
-  std::vector<Origin> key_at_;
 };
 
 }  // namespace
 
-Node ParseJson(std::string_view text, const std::string& name) {
+Node ParseJson(std::string_view text, const std::string& name, const Places& places) {
   RequireUtf8(text, name);
-  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Tracker tracker;
-  Builder builder(text, name, tracker);
+  Builder builder(text, name, tracker, places);
   nlohmann::json::sax_parse(Iterator(text.data(), &tracker),
                             Iterator(text.data() + text.size(), &tracker), &builder);
   return builder.root;

@@ -83,8 +83,7 @@ void Finish(Resolved& result, const std::vector<std::string>& overrides,
   StripDelete(result.root);
   std::vector<Override> changes;
   for (size_t i = 0; i < overrides.size(); ++i) {
-    changes.push_back(
-        ParseOverride(overrides[i], fmt::format("--set #{}", i + 1), &result.warnings));
+    changes.push_back(ParseOverride(overrides[i], OverridePlace(options, i), &result.warnings));
     Apply(changes.back(), result.root, options, &result.warnings, &result.dropped);
   }
   NoteOverridden(changes, &result.warnings);
@@ -141,16 +140,19 @@ Node Loader::Text(const std::string& text, const fs::path& name) {
 Node Loader::Parse(const std::string& text, const fs::path& path) {
   std::string ending = path.extension().string();
   Node node;
+  Places places;
+  const std::string substituted = SubstituteFile(text, path, &places);
   if (ending == ".json") {
-    node = ParseJson(SubstituteFile(text, path), path.string());
+    node = ParseJson(substituted, path.string(), places);
   } else if (ending == ".toml") {
-    node = ParseToml(SubstituteFile(text, path), path.string());
+    node = ParseToml(substituted, path.string(), places);
   } else if (ending == ".yaml" || ending == ".yml" || ending.empty()) {
     YamlOptions yaml;
     yaml.warnings = &result_.warnings;
     yaml.allow_duplicate_keys = options_.allow_duplicate_keys;
     yaml.eval = EvaluateExpression;
-    node = ParseYaml(SubstituteFile(text, path), path.string(), yaml);
+    yaml.places = places;
+    node = ParseYaml(substituted, path.string(), yaml);
   } else {
     throw UsageError({.what = fmt::format("a config can't end in `{}`", ending),
                       .where = path.string(),
@@ -373,21 +375,25 @@ Resolved LoadText(const std::string& yaml, const std::string& name,
   return result;
 }
 
-std::vector<std::string> OverridesFromFiles(const std::vector<std::string>& paths) {
-  std::vector<std::string> overrides;
+GivenOverrides OverridesFromFiles(const std::vector<std::string>& paths) {
+  GivenOverrides given;
   for (const std::string& path : paths) {
     std::string text = ReadFile(path);
     RequireUtf8(text, path);
-    for (size_t at = text.rfind("\xef\xbb\xbf", 0) == 0 ? 3 : 0; at < text.size();) {
+    int number = 0;
+    for (size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+         at < text.size();) {
       size_t end = std::min(text.find('\n', at), text.size());
       std::string line = text.substr(at, end - at);
       at = end + 1;
+      ++number;
       size_t first = line.find_first_not_of(" \t\r");
       if (first == std::string::npos || line[first] == '#') continue;
-      overrides.push_back(line.substr(first, line.find_last_not_of(" \t\r") + 1 - first));
+      given.texts.push_back(line.substr(first, line.find_last_not_of(" \t\r") + 1 - first));
+      given.places.push_back(fmt::format("{}:{}", path, number));
     }
   }
-  return overrides;
+  return given;
 }
 
 }  // namespace xp::config

@@ -82,10 +82,11 @@ void MergeElements(Node& base, const Node& over, const std::string& path,
     int64_t from = 0;
     int64_t to = count;
     if (entry.key != "*") {
-      std::from_chars(entry.key.data(), entry.key.data() + entry.key.size(), from);
+      const char* end = entry.key.data() + entry.key.size();
+      const bool fits = std::from_chars(entry.key.data(), end, from).ec == std::errc();
       if (from < 0) from += count;
       to = from + 1;
-      if (from < 0 || from >= count) {
+      if (!fits || from < 0 || from >= count) {
         throw UsageError({.what = fmt::format("`{}` has no element {}", path, entry.key),
                           .where = entry.value.Where(),
                           .expected = fmt::format("an index from 0 to {}", count - 1)});

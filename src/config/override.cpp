@@ -342,11 +342,17 @@ void NoteOverridden(const std::vector<Override>& changes, std::vector<Notice>* w
   for (Notice& notice : found) warnings->push_back(std::move(notice));
 }
 
+std::string OverridePlace(const LoadOptions& options, size_t index) {
+  const size_t placed = options.override_places.size();
+  return index < placed ? options.override_places[index]
+                        : fmt::format("--set #{}", index - placed + 1);
+}
+
 void ApplyOverrides(Node& root, const std::vector<std::string>& overrides,
                     const LoadOptions& options, std::vector<Notice>* warnings) {
   std::vector<Override> changes;
   for (size_t i = 0; i < overrides.size(); ++i) {
-    changes.push_back(ParseOverride(overrides[i], fmt::format("--set #{}", i + 1), warnings));
+    changes.push_back(ParseOverride(overrides[i], OverridePlace(options, i), warnings));
     Apply(changes.back(), root, options, warnings, nullptr);
   }
   NoteOverridden(changes, warnings);

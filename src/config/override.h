@@ -24,6 +24,9 @@ struct Override {
   Origin origin;  // "--set #2"
 };
 
+// How the override of that index is called in messages: LoadOptions::override_places, "--set #2".
+std::string OverridePlace(const LoadOptions& options, size_t index);
+
 // Throws UsageError naming `source` ("--set #2"). A note about the value ("010 is read as ...")
 // goes to *warnings when given.
 Override ParseOverride(std::string_view text, const std::string& source,

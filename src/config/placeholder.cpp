@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "exp/config/canonical.h"
@@ -137,13 +138,16 @@ namespace {
 // Whether a place of a YAML or JSON line is inside quotes, and which.
 struct Quotes {
   char open = 0;
+  bool escaped = false;  // the next character, by a backslash in double quotes
   void See(std::string_view text, size_t i) {
     char c = text[i];
+    const bool taken = std::exchange(escaped, false);
     if (c == '\n') {
       open = 0;
+    } else if (open == '"' && (taken || c == '\\')) {
+      escaped = !taken;
     } else if (c == '"' && open != '\'') {
-      bool escaped = open == '"' && text[i - 1] == '\\';
-      if (!escaped) open = open == '"' ? 0 : '"';
+      open = open == '"' ? 0 : '"';
     } else if (c == '\'' && open != '"') {
       bool apostrophe = open == 0 && i > 0 && Word(text[i - 1]);
       if (!apostrophe) open = open == '\'' ? 0 : '\'';
@@ -151,45 +155,77 @@ struct Quotes {
   }
 };
 
-}  // namespace
+// Goes through a file's text and writes what it becomes.
+class Substitution {
+ public:
+  Substitution(std::string_view text, const fs::path& file, Places* places)
+      : text_(text), file_(file), places_(places) {}
 
-std::string SubstituteFile(std::string_view text, const fs::path& file) {
-  if (text.find("{{") == std::string_view::npos) return std::string(text);
-  std::string out;
-  int line = 1;
-  size_t line_start = 0;
-  Quotes quotes;
-  for (size_t i = 0; i < text.size();) {
-    if (text[i] == '\n') {
-      ++line;
-      line_start = i + 1;
+  std::string Run() {
+    // Not a character for those who count columns.
+    if (text_.starts_with(kByteOrderMark)) out_ = text_.substr(0, at_ = kByteOrderMark.size());
+    while (at_ < text_.size()) {
+      if (text_.compare(at_, 2, "{{") != 0 || !Placeholder()) Keep();
     }
-    if (text.compare(i, 2, "{{") != 0) {
-      quotes.See(text, i);
-      out += text[i++];
-      continue;
-    }
-    Origin at{InternName(file.string()), line, static_cast<int>(i - line_start) + 1};
+    return std::move(out_);
+  }
+
+ private:
+  void Keep() {
+    const std::string_view c = text_.substr(at_, 1);
+    quotes_.See(text_, at_++);
+    from_.See(c);
+    to_.See(c);
+    out_ += c;
+  }
+
+  bool Placeholder() {
+    const Origin at{InternName(file_.string()), from_.line, from_.column};
     std::string replacement;
     size_t length = 0;
-    std::string_view name = ReadName(text, i, &length);
-    if (name.rfind("_base_.", 0) == 0) {
-      const char* quote = quotes.open == 0 ? "\"" : "";
-      out += fmt::format("{0}{1}{2}{3}{0}", quote, kMarkStart, name.substr(7), kMarkEnd);
-      i += length;
-    } else if (ReadPlaceholder(text, i, file, at, &replacement, &length)) {
-      bool none = replacement == "None" && IsNullDefault(text.substr(i, length));
-      for (char c : none ? std::string("null") : replacement) {
-        if (quotes.open == '"' && (c == '\\' || c == '"')) out += '\\';
-        if (quotes.open == '\'' && c == '\'') out += '\'';
-        out += c;
-      }
-      i += length;
-    } else {
-      out += text[i++];
+    const std::string_view name = ReadName(text_, at_, &length);
+    if (name.starts_with("_base_.")) {
+      const char* quote = quotes_.open == 0 ? "\"" : "";
+      Replace(length, fmt::format("{0}{1}{2}{3}{0}", quote, kMarkStart, name.substr(7), kMarkEnd));
+      return true;
     }
+    if (!ReadPlaceholder(text_, at_, file_, at, &replacement, &length)) return false;
+    if (replacement == "None" && IsNullDefault(text_.substr(at_, length))) replacement = "null";
+    std::string escaped;
+    for (char c : replacement) {
+      if (quotes_.open == '"' && (c == '\\' || c == '"')) escaped += '\\';
+      if (quotes_.open == '\'' && c == '\'') escaped += '\'';
+      escaped += c;
+    }
+    Replace(length, escaped);
+    return true;
   }
-  return out;
+
+  void Replace(size_t length, const std::string& by) {
+    TextPlace from_end = from_, to_end = to_;
+    from_end.See(text_.substr(at_, length));
+    to_end.See(by);
+    places_->Replaced(from_, from_end, to_, to_end);
+    from_ = from_end;
+    to_ = to_end;
+    out_ += by;
+    at_ += length;
+  }
+
+  std::string_view text_;
+  const fs::path& file_;
+  Places* places_;
+  size_t at_ = 0;
+  std::string out_;
+  TextPlace from_, to_;
+  Quotes quotes_;
+};
+
+}  // namespace
+
+std::string SubstituteFile(std::string_view text, const fs::path& file, Places* places) {
+  if (text.find("{{") == std::string_view::npos) return std::string(text);
+  return Substitution(text, file, places).Run();
 }
 
 namespace {

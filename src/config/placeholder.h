@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "exp/config/node.h"
+#include "src/config/places.h"
 
 namespace xp::config {
 
@@ -29,9 +30,10 @@ bool ReadPlaceholder(std::string_view text, size_t begin, const std::filesystem:
 // {{ name }} at `begin`: the name (dots allowed), or "" when it isn't one word.
 std::string_view ReadName(std::string_view text, size_t begin, size_t* length);
 
-// For YAML and JSON: all placeholders of a whole file. {{_base_.a.b}} becomes a string that
-// ResolveBaseMarks finds.
-std::string SubstituteFile(std::string_view text, const std::filesystem::path& file);
+// For YAML, JSON and TOML: all placeholders of a whole file. {{_base_.a.b}} becomes a string that
+// ResolveBaseMarks finds. `places` gets where things were.
+std::string SubstituteFile(std::string_view text, const std::filesystem::path& file,
+                           Places* places);
 
 // Replaces the strings that stand for {{_base_.a.b}} by the bases' values.
 void ResolveBaseMarks(Node& node, const Node& bases);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
@@ -201,7 +203,11 @@ class Judge {
       MissingKeys(*node, path, schemas);
       return;
     }
-    Wrong(*node, path, schemas);
+    // An element that one of the choices of what is around it allows isn't what is wrong.
+    if (std::none_of(schemas.begin(), schemas.end(),
+                     [&](const json* schema) { return Fits(*node, *schema); })) {
+      Wrong(*node, path, schemas);
+    }
   }
 
   // A float at `path`, which JSON Schema's bounds let pass: comparisons with NaN are never true,
@@ -232,6 +238,20 @@ class Judge {
       return Expectation(*schema).find("a dict") != std::string::npos ||
              Follow(*schema).contains("properties");
     });
+  }
+
+  bool Fits(const Node& node, const json& schema) {
+    std::unique_ptr<valijson::Schema>& compiled = compiled_[&schema];
+    if (compiled == nullptr) {
+      compiled = std::make_unique<valijson::Schema>();
+      const json alone = {{"definitions", SchemaJson().at("definitions")},
+                          {"allOf", json::array({schema})}};
+      valijson::SchemaParser().populateSchema(valijson::adapters::NlohmannJsonAdapter(alone),
+                                              *compiled);
+    }
+    const json value = ToJson(node);
+    return valijson::Validator().validate(*compiled, valijson::adapters::NlohmannJsonAdapter(value),
+                                          nullptr);
   }
 
   void Push(const Origin& at, Problem problem) {
@@ -319,8 +339,9 @@ class Judge {
 
   const Node& root_;
   std::vector<Found> found_;
-  std::set<std::vector<std::string>> seen_;  // contexts
-  std::set<std::string> covered_;            // paths of the problems and of what is above them
+  std::set<std::vector<std::string>> seen_;                            // contexts
+  std::map<const json*, std::unique_ptr<valijson::Schema>> compiled_;  // parts of the schema
+  std::set<std::string> covered_;  // paths of the problems and of what is above them
 };
 
 // Training computes in single precision: a number that is infinite or nothing there isn't the one

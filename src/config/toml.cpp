@@ -12,18 +12,24 @@ namespace {
 
 constexpr int kMaxDepth = 100;  // as in YAML and JSON; dotted keys nest too
 
-Node Convert(const toml::node& from, const std::string* source, int depth = 0) {
-  const toml::source_position at = from.source().begin;
-  const Origin origin{source, static_cast<int>(at.line), static_cast<int>(at.column)};
+Origin At(const toml::source_region& region, const std::string* source, const Places& places) {
+  const toml::source_position at = region.begin;
+  return places.InFile({source, static_cast<int>(at.line), static_cast<int>(at.column)});
+}
+
+Node Convert(const toml::node& from, const std::string* source, const Places& places,
+             int depth = 0) {
+  const Origin origin = At(from.source(), source, places);
   if (depth > kMaxDepth)
     throw UsageError({.what = "nested more than 100 levels deep", .where = origin.Text()});
   Node node;
   if (const toml::table* table = from.as_table()) {
     node = Node::Dict();
-    for (const auto& [key, value] : *table) node.Set(key.str(), Convert(value, source, depth + 1));
+    for (const auto& [key, value] : *table)
+      node.Set(key.str(), Convert(value, source, places, depth + 1));
   } else if (const toml::array* array = from.as_array()) {
     node = Node::List();
-    for (const toml::node& item : *array) node.Append(Convert(item, source, depth + 1));
+    for (const toml::node& item : *array) node.Append(Convert(item, source, places, depth + 1));
   } else if (const auto* text = from.as_string()) {
     node = Node(text->get());
   } else if (const auto* integer = from.as_integer()) {
@@ -89,17 +95,15 @@ void BoundDottedKeys(std::string_view text, const std::string* source) {
 
 }  // namespace
 
-Node ParseToml(std::string_view text, const std::string& name) {
+Node ParseToml(std::string_view text, const std::string& name, const Places& places) {
   RequireUtf8(text, name);
   const std::string* source = InternName(name);
   BoundDottedKeys(text, source);
   try {
-    return Convert(toml::parse(text, name), source);
+    return Convert(toml::parse(text, name), source, places);
   } catch (const toml::parse_error& error) {
-    toml::source_position at = error.source().begin;
-    throw UsageError(
-        {.what = "not valid TOML: " + std::string(error.description()),
-         .where = Origin{source, static_cast<int>(at.line), static_cast<int>(at.column)}.Text()});
+    throw UsageError({.what = "not valid TOML: " + std::string(error.description()),
+                      .where = At(error.source(), source, places).Text()});
   }
 }
 

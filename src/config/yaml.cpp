@@ -77,7 +77,8 @@ class Parser {
   };
 
   Origin At(const yaml_mark_t& mark) const {
-    return {source_, static_cast<int>(mark.line) + 1, static_cast<int>(mark.column) + 1};
+    return options_.places.InFile(
+        {source_, static_cast<int>(mark.line) + 1, static_cast<int>(mark.column) + 1});
   }
 
   [[noreturn]] void Fail(const std::string& what, const yaml_mark_t& mark,
@@ -134,7 +135,7 @@ class Parser {
         ++at.column;
       }
     }
-    return at;
+    return options_.places.InFile(at);
   }
 
   // libyaml counts characters, not bytes: walks the marked line.
@@ -183,7 +184,16 @@ class Parser {
            event.start_mark, "an anchor above it");
     }
     Count(weight, it->second.weight, event.start_mark);
-    return it->second.value;
+    Node value = it->second.value;
+    value.set_origin(At(event.start_mark));  // what lies in it was written at the anchor
+    return value;
+  }
+
+  static bool IsBlock(const yaml_event_t& event) {
+    if (event.type == YAML_SEQUENCE_START_EVENT)
+      return event.data.sequence_start.style != YAML_FLOW_SEQUENCE_STYLE;
+    return event.type == YAML_MAPPING_START_EVENT &&
+           event.data.mapping_start.style != YAML_FLOW_MAPPING_STYLE;
   }
 
   void Remember(const yaml_char_t* anchor, const Node& value, size_t weight) {
@@ -339,13 +349,15 @@ class Parser {
            "put quotes around text that starts with [ or {");
     }
     Next(event);
+    const bool block = IsBlock(event.raw);
     size_t weight = 0;
     Node value = Value(event, depth + 1, &weight);
     if (merge) {
       CollectMerge(value, merged, key_mark);
       return weight;
     }
-    if (value.IsContainer()) value.set_origin(At(key_mark));
+    // What begins on a line below its key is found by the key.
+    if (block) value.set_origin(At(key_mark));
     if (const Node* earlier = dict.Find(key)) Duplicate(key, *earlier, key_mark);
     dict.Set(key, std::move(value));
     return weight + 1;
@@ -414,7 +426,7 @@ const char* LikelyEncoding(std::string_view text) {
 void RequireUtf8(std::string_view text, const std::string& name) {
   int line = 1;
   int column = 1;
-  for (size_t i = 0; i < text.size();) {
+  for (size_t i = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; i < text.size();) {
     const char c = text[i];
     size_t length = Utf8Length(text.substr(i));
     if (length == 0 || c == '\0') {
@@ -437,7 +449,7 @@ void RequireUtf8(std::string_view text, const std::string& name) {
 
 Node ParseYaml(std::string_view text, const std::string& name, const YamlOptions& options) {
   RequireUtf8(text, name);
-  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   return Parser(text, name, options).Document();
 }
 

@@ -8,12 +8,14 @@
 
 #include "exp/config/load.h"
 #include "exp/config/node.h"
+#include "src/config/places.h"
 
 namespace xp::config {
 
 struct YamlOptions {
   bool allow_duplicate_keys = false;  // the last one wins, with a notice; else an error
   std::vector<Notice>* warnings = nullptr;
+  Places places;  // of the text in the file, where placeholders were replaced
   // What `!!python/object/apply:eval ["..."]` stands for (detectron2); refused when empty.
   std::function<Node(std::string_view expression, const Origin& at)> eval;
 };

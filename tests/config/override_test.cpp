@@ -116,3 +116,10 @@ TEST_CASE("overrides without effect are reported") {
   CHECK(resolved.warnings[1].code == "override-overridden");
   CHECK_THAT(resolved.warnings[1].message, ContainsSubstring("--set #3"));
 }
+
+TEST_CASE("an index that fits no int is outside of every list") {
+  const std::string huge = "99999999999999999999";
+  CHECK_THAT(Message("a: [{b: 1}]", {"a={" + huge + ": {b: 2}}"}),
+             ContainsSubstring("has no element " + huge));
+  CHECK_THAT(Message("a: [{b: 1}]", {"a." + huge + ".b=2"}), ContainsSubstring("has no `" + huge));
+}

@@ -130,3 +130,18 @@ TEST_CASE("what is printed reads back as the same") {
     CHECK(CanonicalJson(FromJson(CanonicalJson(node))) == CanonicalJson(node));
   }
 }
+
+TEST_CASE("what is printed reads back as the same, whatever characters, tags and keys it has") {
+  std::string text =
+      "{\"\xc2\x80\xc2\x85\": \"\xe2\x80\xa8\xe2\x80\xa9\xef\xbb\xbf\xef\xbf\xbe\xef\xbf\xbf\"";
+  text += R"(, "c": "\u0001\u007f\n\r\t", "t": [{"!a b%": 1}, {"!\u0001": "x"}, {"!T": [2]}],)";
+  text += R"( "d": {"!!x": 1}, "e": [{")" + std::string(1500, 'k') + R"(": {"f": [{"g": 2}]}}]})";
+  const Node node = ParseJson(text, "t.json");
+  CHECK(node.At("t.0")->tag() == "!a b%");
+  CHECK(node.At("d")->IsDict());  // `!!` begins YAML's own tags, which stay words
+  CHECK(CanonicalJson(ParseYaml(PrettyYaml(node), "t.yaml")) == CanonicalJson(node));
+  CHECK(CanonicalJson(ParseJson(PrettyJson(node), "t.json")) == CanonicalJson(node));
+  const Node verbatim = ParseYaml("a: !<tag:x.org,2000:foo> [1]\nb: !a%20b {c: 1}\n", "t.yaml");
+  CHECK(verbatim.At("a")->tag() == "tag:x.org,2000:foo");
+  CHECK(CanonicalJson(ParseYaml(PrettyYaml(verbatim), "t.yaml")) == CanonicalJson(verbatim));
+}

@@ -27,6 +27,9 @@ struct LoadOptions {
   // Whether a YAML key that stands twice is a warning (the later one counts, as in PyYAML) instead
   // of an error.
   bool allow_duplicate_keys = false;
+  // Where each override was given, for messages and origins; those beyond its end are "--set #1",
+  // "--set #2", ...
+  std::vector<std::string> override_places;
 };
 
 struct SourceFile {
@@ -69,8 +72,13 @@ Resolved LoadText(const std::string& yaml, const std::string& name,
 void ApplyOverrides(Node& root, const std::vector<std::string>& overrides,
                     const LoadOptions& options, std::vector<Notice>* warnings);
 
+struct GivenOverrides {
+  std::vector<std::string> texts;
+  std::vector<std::string> places;  // "changes.txt:3" of each
+};
+
 // The overrides in files, one a line, in order; empty lines and lines that begin with # are left
 // out.
-std::vector<std::string> OverridesFromFiles(const std::vector<std::string>& paths);
+GivenOverrides OverridesFromFiles(const std::vector<std::string>& paths);
 
 }  // namespace xp::config

@@ -96,7 +96,7 @@ AstPtr ExpressionParser::Parenthesis() {
   AstPtr place = New(AstKind::kTuple);
   ++at_;
   if (Take(")")) return place;
-  AstPtr value = ExpressionList();
+  AstPtr value = ExpressionList(place.get());
   if (Is("for")) {
     AstPtr generator = NewAt(AstKind::kGenerator, *place);
     Add(*generator, std::move(value));

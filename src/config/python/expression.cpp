@@ -77,7 +77,7 @@ void ExpressionParser::ExpectEnd() {
   if (Peek().kind != TokenKind::kEnd) Fail("text after the expression");
 }
 
-AstPtr ExpressionParser::ExpressionList() {
+AstPtr ExpressionParser::ExpressionList(const Ast* bracket) {
   auto one = [&]() -> AstPtr {
     if (!Is("*")) return Expression();
     AstPtr star = New(AstKind::kStarred);
@@ -87,7 +87,7 @@ AstPtr ExpressionParser::ExpressionList() {
   };
   AstPtr first = one();
   if (!Is(",")) return first;
-  AstPtr tuple = NewAt(AstKind::kTuple, *first);
+  AstPtr tuple = NewAt(AstKind::kTuple, bracket == nullptr ? *first : *bracket);
   Add(*tuple, std::move(first));
   while (Take(",")) {
     const Token& token = Peek();

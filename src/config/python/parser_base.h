@@ -18,8 +18,9 @@ class ExpressionParser {
 
   // Everything up to a comma or the end of the construct.
   AstPtr Expression();
-  // One or more expressions; several make a tuple. `*x` may be among them.
-  AstPtr ExpressionList();
+  // One or more expressions; several make a tuple, which begins at `bracket` when it stands in one.
+  // `*x` may be among them.
+  AstPtr ExpressionList(const Ast* bracket = nullptr);
   void ExpectEnd();
 
  protected:

@@ -201,7 +201,8 @@ void CompleteHash(const record::Store& store, Target& target) {
     throw UsageError(
         {.what = fmt::format("{} recorded checkpoints have hashes that begin so", hashes.size()),
          .where = target.hash,
-         .expected = "one of " + fmt::format("{}", fmt::join(hashes, ", "))});
+         .expected = "one of " + fmt::format("{}", fmt::join(hashes, ", ")),
+         .next = "give more of its digits"});
   }
   if (hashes.size() == 1) target.hash = hashes[0];
 }

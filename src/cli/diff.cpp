@@ -72,7 +72,37 @@ record::Run Now(const record::Store& store, const record::Run& run, const Contex
   return DescribeNow(launch, run);
 }
 
+bool CodeRecorded(const record::Run& run) {
+  const json code = json::parse(run.code_json, nullptr, false);
+  return code.is_object() && code.value("kind", "off") != "off";
+}
+
+// Standard output stays a patch, or empty.
+void PrintPatch(const record::Store& store, const std::vector<record::Run>& runs) {
+  if (runs.size() != 2) {
+    throw UsageError({.what = fmt::format("--patch compares two runs, not {}", runs.size()),
+                      .expected = "two runs, or one with the code as it is now",
+                      .next = "name two of them"});
+  }
+  for (const record::Run& run : runs) {
+    if (CodeRecorded(run)) continue;
+    throw UsageError({.what = "the code of run " + run.id + " wasn't recorded",
+                      .expected = "a run under snapshot.code: changes or full",
+                      .next = "`exp diff` without --patch has the rest"});
+  }
+  snapshot::CodeComparison c = record::CompareFiles(store, runs[0], runs[1], true);
+  for (const snapshot::CodeChange& change : c.changes) fmt::print("{}", change.patch);
+  if (!c.note.empty()) Tell("note: {}\n", c.note);
+  if (c.changes.empty() && c.note.empty()) Tell("note: no differences: the code is the same\n");
+}
+
 void Run(const Options& options, const Context& context) {
+  if (options.patch && (options.as_json || !options.section.empty())) {
+    throw UsageError({.what = fmt::format("--patch and {} don't go together",
+                                          options.as_json ? "--json" : "--section"),
+                      .expected = "--patch alone: the code's differences as a unified diff",
+                      .next = "leave one of them out"});
+  }
   record::Store store = record::OpenFoundStore(options.store);
   std::vector<record::Run> runs;
   for (const std::string& r : options.runs) {
@@ -81,13 +111,7 @@ void Run(const Options& options, const Context& context) {
   }
   bool now = runs.size() == 1;
   if (now) runs.push_back(Now(store, runs[0], context));
-  if (options.patch) {
-    if (runs.size() != 2) throw UsageError({.what = "--patch compares two runs"});
-    snapshot::CodeComparison c = record::CompareFiles(store, runs[0], runs[1], true);
-    for (const snapshot::CodeChange& change : c.changes) fmt::print("{}", change.patch);
-    if (!c.note.empty()) Tell("note: {}\n", c.note);
-    return;
-  }
+  if (options.patch) return PrintPatch(store, runs);
   std::vector<record::Difference> differences = record::DiffRuns(store, runs);
   std::erase_if(differences, [&](const record::Difference& d) {
     return (!options.section.empty() && d.section != options.section) ||

@@ -98,7 +98,8 @@ pid_t Start(Child& child) {
                      environment = Pointers(child.environment);
   int pipe_ends[2];
   if (::pipe2(pipe_ends, O_CLOEXEC) != 0) {
-    throw JobError({.what = std::string("no pipe: ") + std::strerror(errno)});
+    throw JobError({.what = std::string("no pipe can be made: ") + std::strerror(errno),
+                    .next = "`exp doctor --look` tells the limits of files and memory"});
   }
   pid_t parent = ::getpid();
   pid_t pid = ::fork();
@@ -120,7 +121,8 @@ pid_t Start(Child& child) {
   ssize_t n = pid > 0 ? ::read(pipe_ends[0], &error, sizeof(error)) : 0;
   ::close(pipe_ends[0]);
   if (pid < 0)
-    throw JobError({.what = std::string("no process can be made: ") + std::strerror(errno)});
+    throw JobError({.what = std::string("no process can be made: ") + std::strerror(errno),
+                    .next = "`exp doctor --look` tells the limits of processes and memory"});
   if (n == static_cast<ssize_t>(sizeof(error))) {
     ::waitpid(pid, nullptr, 0);
     throw NotStarted(child.arguments[0], error);

@@ -35,11 +35,29 @@ std::string DeviceOf(const record::Run& run) {
   return device.empty() ? "auto" : device;
 }
 
+[[noreturn]] void NoEpoch(const record::Run& run) {
+  if (run.state == "finished") {
+    throw JobError({.what = "run " + run.id + " trained no epoch: there is nothing to compare with",
+                    .expected = "a run with runner.max_epochs above 0",
+                    .next = "`exp ls` shows how far each run came"});
+  }
+  throw JobError(
+      {.what = fmt::format("run {} {}{} before its first epoch ended: there is nothing to "
+                           "compare with",
+                           run.id, run.state == "failed" ? "" : "was ", run.state),
+       .expected = "a run that came to an epoch's end",
+       .next = fmt::format("`exp resume {0}` goes on with it; `exp reproduce {0} --epochs 1` runs "
+                           "it again all the same, and compares the steps that it came to",
+                           run.id)});
+}
+
 Launch FromRecord(const record::Run& run, const Options& options, const fs::path& store,
                   const Context& context) {
   if (run.config_json.empty()) {
     throw JobError(
-        {.what = "run " + run.id + " was recorded without a config, so it can't be run again"});
+        {.what = "run " + run.id + " was recorded without a config",
+         .expected = "a run of `exp run`",
+         .next = "run its own program again: `exp show " + run.id + "` has the command"});
   }
   Launch launch;
   launch.store = store;
@@ -50,7 +68,8 @@ Launch FromRecord(const record::Run& run, const Options& options, const fs::path
   auto dashes = std::find(run.command.begin(), run.command.end(), "--");
   if (run.kind == "command") {
     if (dashes == run.command.end() || dashes + 1 == run.command.end()) {
-      throw JobError({.what = "the record of " + run.id + " holds no command"});
+      throw JobError({.what = "the record of run " + run.id + " holds no command behind --",
+                      .next = "start its program again with `exp run CONFIG -- COMMAND`"});
     }
     launch.command.assign(dashes + 1, run.command.end());
     for (const std::string& argument : launch.command) {
@@ -71,15 +90,21 @@ Launch FromRecord(const record::Run& run, const Options& options, const fs::path
   launch.resume_checkpoint = BeganFrom(run);
   // A run that ended early is compared as far as it came.
   launch.max_epochs = options.epochs;
-  if (options.epochs < 0 && run.state != "finished") {
-    if (run.epochs.empty()) {
-      throw JobError(
-          {.what = fmt::format("run {} {}{} before its first epoch ended: there is nothing to "
-                               "compare with",
-                               run.id, run.state == "failed" ? "" : "was ", run.state)});
-    }
-    launch.max_epochs = run.epochs.back().epoch + 1;
+  if (run.kind == "command") return launch;  // which has no word in how far it goes
+  if (run.epochs.empty()) {
+    if (options.epochs < 0) NoEpoch(run);
+    return launch;
   }
+  const int first = run.epochs.front().epoch + 1, last = run.epochs.back().epoch + 1;
+  if (options.epochs >= 0 && options.epochs < first) {
+    throw UsageError(
+        {.what =
+             fmt::format("run {} begins with epoch {}, at another run's checkpoint", run.id, first),
+         .where = "--epochs",
+         .expected = fmt::format("{} or more", first),
+         .next = "count from the first epoch of training, not of the run"});
+  }
+  if (options.epochs < 0 && run.state != "finished") launch.max_epochs = last;
   return launch;
 }
 
@@ -130,8 +155,8 @@ void Run(const Options& options, Context& context) {
     throw JobError({.what = std::string("it could not be run again: ") + e.what()});
   }
   if (result.state != train::EndState::kFinished) {
-    fmt::print("the new run {} was {}{}{}\n", result.run_id,
-               result.state == train::EndState::kFailed ? "failed" : "interrupted",
+    fmt::print("the new run {} {}{}{}: nothing was compared\n", result.run_id,
+               result.state == train::EndState::kFailed ? "failed" : "was interrupted",
                result.reason.empty() ? "" : ": ", result.reason);
     context.exit_code = result.exit_code;
     return;

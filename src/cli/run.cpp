@@ -48,7 +48,8 @@ uint64_t Seed(const Options& options, const config::Node& root) {
   }
   throw UsageError({.what = "`" + options.seed + "` is no seed",
                     .where = "--seed",
-                    .expected = "a whole number from 0 to 2^64-1"});
+                    .expected = "a whole number from 0 to 2^64-1",
+                    .next = "leave --seed out to take the config's `seed`, or 0"});
 }
 
 // Nothing: the run that is to be resumed is finished.

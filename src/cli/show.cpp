@@ -240,7 +240,7 @@ void Run(const Options& options) {
   record::Store store = record::OpenFoundStore(options.store);
   record::Run r = record::LoadRun(store, record::ResolveRun(store, options.run));
   if (options.as_json) return PrintJson(store, r);
-  if (options.config) {
+  if (options.config || options.origins) {
     for (const record::ConfigValue& v : r.config) {
       record::Value value = record::JsonText{v.value};
       fmt::print("{} = {}{}\n", v.path, record::Show(value, 200),
@@ -271,7 +271,7 @@ void AddShowCommand(Command app, Context&) {
   command.AddOption("--store", options->store, "folder of the store");
   command.AddFlag("--json", options->as_json, "for programs; docs/record.md lists the keys");
   command.AddFlag("--config", options->config, "the resolved config, one value a line");
-  command.AddFlag("--origins", options->origins, "with --config: where each value was set");
+  command.AddFlag("--origins", options->origins, "the same, and where each value was set");
   command.AddFlag("--environment", options->environment, "the whole environment, as JSON");
   command.AddFlag("--code", options->code, "the whole state of the code, as JSON");
   command.Footer("Example: exp show @ --config --origins");

@@ -41,8 +41,10 @@ void ExportOne(const record::Store& store, int64_t seq, const Options& options) 
     return fmt::print("{} -> {}\n", run.id, file.string());
   }
   if (options.out.empty()) {
-    throw UsageError(
-        {.what = "where to?", .expected = "--out FOLDER for format " + options.format});
+    throw UsageError({.what = "no folder to write to is named",
+                      .where = "--format " + options.format,
+                      .expected = "--out FOLDER",
+                      .next = "add it; only `json` can go to standard output"});
   }
   fs::path folder = options.format == "mlflow" ? out : out / run.id;
   MakeOutFolder(folder.string(), "--out");

@@ -155,7 +155,10 @@ Begun BeginRun(Database& db, const RunInfo& info) {
   begun.run_id = info.id;
   Statement taken(db, "SELECT 1 FROM run WHERE id=?1");
   while (begun.run_id.empty() || taken.Bind(1, begun.run_id).Step()) {
-    if (!info.id.empty()) throw UsageError({.what = "there is already a run " + info.id});
+    if (!info.id.empty())
+      throw UsageError({.what = "there is already a run " + info.id,
+                        .where = db.file().string(),
+                        .next = "leave RunInfo::id empty, or take one of NewRunId()"});
     begun.run_id = NewRunId();
     taken.Reset();
   }
@@ -180,7 +183,9 @@ Begun BeginAttempt(Database& db, const std::string& run_id, const ResumePoint& f
   Begun begun{.run_id = run_id};
   Statement find(db, "SELECT seq FROM run WHERE id=?1");
   if (!find.Bind(1, run_id).Step()) {
-    throw UsageError({.what = "no run " + run_id, .where = db.file().string()});
+    throw UsageError({.what = "there is no run " + run_id,
+                      .where = db.file().string(),
+                      .next = "it was removed meanwhile; `exp ls` lists those that are there"});
   }
   begun.run = find.Int(0);
   RunStatus status = CurrentStatus(db, begun.run);

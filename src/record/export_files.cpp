@@ -36,8 +36,9 @@ void MakeFolder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
-    throw UsageError(
-        {.what = "the folder can't be made: " + error.message(), .where = folder.string()});
+    throw UsageError({.what = "the folder can't be made: " + error.message(),
+                      .where = folder.string(),
+                      .next = "name another one with --out"});
 }
 
 // CRC-32C (Castagnoli), masked as TFRecord asks:

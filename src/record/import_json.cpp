@@ -23,7 +23,8 @@ using nlohmann::json;
 
 [[noreturn]] void Bad(const std::string& why) {
   throw UsageError({.what = "the export is damaged: " + why,
-                    .expected = "what `exp export --format json` wrote, unchanged"});
+                    .expected = "what `exp export --format json` wrote, unchanged",
+                    .next = "export the run again where it was recorded"});
 }
 
 struct Column {
@@ -131,7 +132,12 @@ class Importer {
     if (!hex || id.size() > 64 || runs.size() != 1) Bad("it doesn't name one run");
     Statement known(db_, "SELECT 1 FROM run WHERE id=?1");
     if (known.Bind(1, id).Step())
-      throw UsageError({.what = "the store has run " + id + " already"});
+      throw UsageError({.what = "the store has run " + id + " already",
+                        .where = db_.file().string(),
+                        .next = "`exp show " + id +
+                                "` shows it; name another store with --store, "
+                                "or remove it with `exp rm " +
+                                id + "`"});
     Objects();
     for (const ExportTable& table : kExportTables) {
       if (table.newer && !in_.at("tables").contains(table.name)) continue;
@@ -274,8 +280,9 @@ std::string ImportJson(const Store& store, const json& exported) {
               exported["format"] == "exp-run" && exported.contains("version") &&
               exported["version"] == 1;
   if (!ours) {
-    throw UsageError(
-        {.what = "this is no exported run", .expected = "what `exp export --format json` wrote"});
+    throw UsageError({.what = "this is no exported run",
+                      .expected = "what `exp export --format json` wrote",
+                      .next = "exp export RUN --format json --out FILE"});
   }
   try {
     if (exported.value("checksum", json()) != ExportChecksum(exported))

@@ -67,7 +67,8 @@ QueryResult Query(const Store& store, const std::string& sql) {
                               : rc == SQLITE_OK ? "the statement is empty"
                                                 : "the statement is wrong: " + reason,
                       .where = column >= 0 ? "SQL, column " + std::to_string(column + 1) : "SQL",
-                      .expected = "one SELECT over the tables of schema/README.md"});
+                      .expected = "one SELECT over the tables of schema/README.md",
+                      .next = "exp query \"SELECT name, sql FROM sqlite_master\" lists them"});
   }
   QueryResult result;
   {

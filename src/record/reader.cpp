@@ -33,7 +33,10 @@ void LoadRow(const Database& db, int64_t seq, Run& run) {
               "config_hash,parent_id,relation,redactions,verdict," +
                   document("config_document") + "," + document("environment_document") + "," +
                   document("code_document") + " FROM run r WHERE seq=?1");
-  if (!s.Bind(1, seq).Step()) throw UsageError({.what = "the run was removed meanwhile"});
+  if (!s.Bind(1, seq).Step())
+    throw UsageError({.what = "the run was removed meanwhile",
+                      .where = db.file().string(),
+                      .next = "`exp ls` lists those that are there"});
   run.seq = seq;
   std::string command;
   s.Read(run.id, run.name, run.kind, run.created_ns, command, run.cwd, run.work_dir, run.seed,
@@ -199,7 +202,9 @@ void LoadImageLists(const Store& store, Run& run) {
 std::string LoadObject(const Store& store, const std::string& hash) {
   Statement s(store.db(), "SELECT data FROM object WHERE hash=?1");
   if (!s.Bind(1, hash).Step()) {
-    throw UsageError({.what = "the store has no object " + hash, .where = store.folder().string()});
+    throw UsageError({.what = "the store has no object " + hash,
+                      .where = store.folder().string(),
+                      .next = "`exp verify` lists what else is missing or damaged"});
   }
   std::string bytes = s.Blob(0);
   if (HashBytes(bytes).Hex() != hash) {

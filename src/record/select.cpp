@@ -47,16 +47,18 @@ int64_t Newest(const Database& db, const std::string& selector) {
     auto [p, error] = std::from_chars(begin, end, back);
     if (selector[1] != '~' || error != std::errc() || p != end || back < 0) {
       throw UsageError({.what = "`" + selector + "` names no run",
-                        .expected = "@ for the newest run, @~1 for the one before"});
+                        .expected = "@ for the newest run, @~1 for the one before",
+                        .next = "`exp ls` lists them"});
     }
   }
   Statement s(db, "SELECT seq FROM run ORDER BY seq DESC LIMIT 1 OFFSET ?1");
   if (!s.Bind(1, back).Step()) {
     Statement count(db, "SELECT count(*) FROM run");
     count.Step();
-    throw UsageError({.what = fmt::format("`{}`: the store holds {} runs", selector, count.Int(0)),
-                      .where = db.file().string(),
-                      .next = "`exp ls` lists them"});
+    throw UsageError(
+        {.what = fmt::format("`{}`: the store holds {} runs", selector, count.Int(0)),
+         .where = db.file().string(),
+         .next = count.Int(0) > 0 ? "`exp ls` lists them" : "`exp run CONFIG` makes one"});
   }
   return s.Int(0);
 }

@@ -38,6 +38,12 @@ bool SafePath(const std::string& path) {
   return true;
 }
 
+[[noreturn]] void Leaves(const std::string& path) {
+  throw UsageError({.what = "the path `" + path + "` would leave the target",
+                    .expected = "the paths of a work tree of git",
+                    .next = "the record was edited, or the repository is hostile: don't trust it"});
+}
+
 // Collects what the tree shall hold, then writes it: files first and links last, so that no file is
 // ever written through a link.
 class TreeWriter {
@@ -45,13 +51,11 @@ class TreeWriter {
   explicit TreeWriter(fs::path target) : target_(std::move(target)) {}
 
   void Put(const std::string& path, uint32_t mode, std::string content) {
-    if (!SafePath(path))
-      throw UsageError({.what = "the path `" + path + "` would leave the target"});
+    if (!SafePath(path)) Leaves(path);
     files_[path] = {mode, std::move(content)};
   }
   void PutFolder(const std::string& path) {
-    if (!SafePath(path))
-      throw UsageError({.what = "the path `" + path + "` would leave the target"});
+    if (!SafePath(path)) Leaves(path);
     folders_.insert(path);
   }
   void Drop(const std::string& path) { files_.erase(path); }
@@ -68,7 +72,9 @@ class TreeWriter {
     for (const std::string& path : folders_) {
       fs::create_directories(target_ / path, error);
       if (error)
-        throw JobError({.what = "can't be made: " + error.message(), .where = target_ / path});
+        throw JobError({.what = "can't be made: " + error.message(),
+                        .where = target_ / path,
+                        .next = WriteAdvice(error.value())});
     }
     for (const auto& [path, file] : files_) {
       if (file.mode == kLink) WriteLink(path, file);
@@ -176,7 +182,9 @@ class Rebuild {
     if (!fs::exists(target_, error) || fs::is_empty(target_, error)) {
       fs::create_directories(target_, error);
       if (error)
-        throw JobError({.what = "can't be made: " + error.message(), .where = target_.string()});
+        throw JobError({.what = "can't be made: " + error.message(),
+                        .where = target_.string(),
+                        .next = "name another folder"});
       return;
     }
     std::string reason;
@@ -184,7 +192,8 @@ class Rebuild {
     if (!clone_ || git_repository_is_bare(clone_.get())) {
       throw UsageError({.what = "the folder isn't empty and is no work tree of git",
                         .where = target_.string(),
-                        .expected = "a folder that is absent or empty, or a clean clone"});
+                        .expected = "a folder that is absent or empty, or a clean clone",
+                        .next = "name another folder"});
     }
     git_status_options o = GIT_STATUS_OPTIONS_INIT;
     o.flags = GIT_STATUS_OPT_INCLUDE_UNTRACKED;
@@ -224,7 +233,9 @@ class Rebuild {
       if (git_tree_walk(tree.get(), GIT_TREEWALK_PRE, VisitEntry, &visit) != 0) {
         throw UsageError({.what = "commit " + commit + " is incomplete: " +
                                   (visit.error.empty() ? GitReason() : visit.error),
-                          .where = place});
+                          .where = place,
+                          .next = "fetch it whole there (`git fetch --unshallow`), or name another "
+                                  "clone with --repo"});
       }
       return;
     }
@@ -346,12 +357,14 @@ CheckoutReport RebuildTree(const std::string& code_json,
       !code.is_object() || (!code.contains("manifest") && code.value("kind", "") != "git");
   if (nothing) {
     std::string reason = code.is_object() ? code.value("reason", "") : "";
-    throw UsageError({.what = "no code was recorded" + (reason.empty() ? "" : ": " + reason)});
+    throw UsageError({.what = "no code was recorded" + (reason.empty() ? "" : ": " + reason),
+                      .next = "`exp show RUN --code` has what was"});
   }
   try {
     return Rebuild(code, repository, fs::absolute(target)).Run(load);
   } catch (const json::exception& e) {
-    throw UsageError({.what = std::string("the code document is damaged: ") + e.what()});
+    throw UsageError({.what = std::string("the code document is damaged: ") + e.what(),
+                      .next = "`exp verify` lists what else is; restore a copy of the store"});
   }
 }
 

@@ -26,7 +26,8 @@ std::string WriteManifest(const std::vector<ManifestEntry>& entries) {
 std::vector<ManifestEntry> ReadManifest(const std::string& text) {
   std::vector<ManifestEntry> entries;
   auto bad = [&](size_t at) {
-    return UsageError({.what = fmt::format("the manifest is damaged at byte {}", at)});
+    return UsageError({.what = fmt::format("the manifest is damaged at byte {}", at),
+                       .next = "`exp verify` lists what else is; restore a copy of the store"});
   };
   for (size_t at = 0; at < text.size();) {
     size_t end = text.find('\0', at);

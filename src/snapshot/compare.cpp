@@ -1,5 +1,7 @@
 #include "exp/snapshot/compare.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -167,9 +169,11 @@ CodeComparison CompareCode(const std::string& code_a, const LoadObject& load_a,
       }
       AddTreeChanges(repo, tree_a, tree_b, prefix, paths);
     }
+    int64_t unknown = 0;
     for (const std::string& path : paths) {
       bool known = true;
       std::optional<std::string> before = a.Content(path, known), now = b.Content(path, known);
+      if (!known) ++unknown;
       if (before == now) continue;
       CodeChange change{.path = PathText(path)};
       change.kind = !before ? CodeChange::Kind::kAdded
@@ -178,6 +182,11 @@ CodeComparison CompareCode(const std::string& code_a, const LoadObject& load_a,
       if (!known) change.kind = CodeChange::Kind::kChanged;
       if (known) Describe(before, now, patches, change);
       out.changes.push_back(std::move(change));
+    }
+    if (patches && unknown > 0 && out.note.empty()) {
+      out.note = fmt::format("{} whose content wasn't kept {} not compared",
+                             unknown == 1 ? "one file" : fmt::format("{} files", unknown),
+                             unknown == 1 ? "is" : "are");
     }
   } catch (const std::exception& e) {
     out.note = std::string("the files can't be compared: ") + e.what();

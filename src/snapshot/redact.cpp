@@ -58,7 +58,9 @@ Redactor::Redactor(RedactOptions options) : options_(std::move(options)) {
       expressions->all.emplace_back(pattern);
     } catch (const std::regex_error& e) {
       throw UsageError({.what = "`" + pattern + "` is no regular expression: " + e.what(),
-                        .where = "snapshot.redact.patterns"});
+                        .where = "snapshot.redact.patterns",
+                        .expected = "a regular expression of ECMAScript",
+                        .next = "escape characters such as ( [ { . * + ? with a backslash"});
     }
   }
   expressions_ = std::move(expressions);

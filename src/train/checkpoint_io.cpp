@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "exp/base/error.h"
+#include "exp/base/system_advice.h"
 
 namespace xp::train {
 namespace fs = std::filesystem;
@@ -69,7 +70,9 @@ CheckpointEvent WriteRunCheckpoint(const fs::path& work_dir, const CheckpointInf
   std::error_code error;
   fs::create_directories(work_dir, error);
   if (error)
-    throw JobError({.what = "can't be created: " + error.message(), .where = work_dir.string()});
+    throw JobError({.what = "can't be created: " + error.message(),
+                    .where = work_dir.string(),
+                    .next = WriteAdvice(error.value())});
   CheckpointEvent e;
   fs::path path = work_dir / (extras.name.empty() ? CheckpointFileName(info) : extras.name);
   saved.metadata["exp.categories"] = setup.categories;

@@ -33,7 +33,8 @@ std::string Difference(const fs::path& report, const StepLosses& losses) {
   if (!fits) {
     throw UsageError({.what = "is no report of this step",
                       .where = report.string(),
-                      .expected = "the losses of each of its batches, as they were written"});
+                      .expected = "the losses of each of its batches, as they were written",
+                      .next = "put the folder back as the run wrote it"});
   }
   for (size_t p = 0; p < losses.parts.size(); ++p) {
     for (const auto& [name, value] : losses.parts[p]) {
@@ -58,7 +59,8 @@ void CheckLabels(const std::vector<data::Batch>& batches, int classes, const fs:
       if (used ? b.labels[i] >= 0 && b.labels[i] < classes : b.labels[i] >= -1) continue;
       throw UsageError(
           {.what = fmt::format("label {} is none of the model's {} classes", b.labels[i], classes),
-           .where = path.string()});
+           .where = path.string(),
+           .next = "put the folder back as the run wrote it"});
     }
   }
 }

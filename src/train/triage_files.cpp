@@ -7,6 +7,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/system_advice.h"
 #include "src/train/checkpoint_io.h"
 #include "src/train/triage.h"
 
@@ -116,13 +117,16 @@ class BatchTensors {
   }
 };
 
+constexpr const char* kPutBack = "put the folder back as the run wrote it";
+
 template <typename T>
 std::vector<T> ReadAs(const TensorFile& file, const std::string& name, ElementType type) {
   const TensorInfo* info = file.Find(name);
   if (info == nullptr || info->type != type) {
     throw UsageError({.what = "lacks the tensor " + name,
                       .where = file.path(),
-                      .expected = "the inputs of a step that a run has saved"});
+                      .expected = "the inputs of a step that a run has saved",
+                      .next = kPutBack});
   }
   std::vector<std::byte> bytes = file.Read(*info);
   std::vector<T> values(bytes.size() / sizeof(T));
@@ -167,8 +171,9 @@ void SaveIncident(Incident& incident, const Setup& setup, const TrainOptions& op
   std::error_code error;
   fs::create_directories(incident.folder, error);
   if (error)
-    throw JobError(
-        {.what = "can't be made: " + error.message(), .where = incident.folder.string()});
+    throw JobError({.what = "can't be made: " + error.message(),
+                    .where = incident.folder.string(),
+                    .next = WriteAdvice(error.value())});
   BatchTensors tensors;
   for (size_t p = 0; p < incident.batches.size(); ++p)
     tensors.Add(fmt::format("{}.", p), incident.batches[p]);
@@ -227,7 +232,10 @@ std::vector<data::Batch> ReadInputs(const fs::path& path) {
     b.images = ReadAs<uint8_t>(*file, prefix + "images", ElementType::kU8);
     bool detector = file->Find(prefix + "boxes") != nullptr;
     if (images->shape.size() != 4)
-      throw UsageError({.what = prefix + "images has another shape", .where = path.string()});
+      throw UsageError({.what = prefix + "images has another shape",
+                        .where = path.string(),
+                        .expected = "images, height, width and channels",
+                        .next = kPutBack});
     b.n = static_cast<int>(images->shape[0]);
     b.height = static_cast<int>(images->shape[1]);
     b.width = static_cast<int>(images->shape[2]);
@@ -241,7 +249,8 @@ std::vector<data::Batch> ReadInputs(const fs::path& path) {
     }
     if (!Fits(b, images->shape[3], detector)) {
       throw UsageError({.what = "the tensors of batch " + std::to_string(p) + " don't fit together",
-                        .where = path.string()});
+                        .where = path.string(),
+                        .next = kPutBack});
     }
     batches.push_back(std::move(b));
   }

@@ -26,6 +26,22 @@ refused 2 "is another program's and left no checkpoint in its work_dir" evaluate
 refused 2 "--resume" "$exp" resume other
 has "$(cat out)" "-- COMMAND goes on with it"
 
+# What can't be repeated, and what to do instead.
+none=$(sed -n 's/^run \([0-9a-f]*\) .*/\1/p' killed.log)
+refused 1 "was killed before its first epoch ended" "$exp" reproduce killed
+has "$(cat out)" "next: \`exp resume $none\` goes on with it; \`exp reproduce $none --epochs 1\`"
+expect 0 "" "${run[@]}" --name zero --set runner.max_epochs=0
+refused 1 "trained no epoch" "$exp" reproduce zero
+has "$(cat out)" "next: "
+refused 2 "saved nothing of step 3" "$exp" replay none 3
+has "$(cat out)" "next: it saved no step at all"
+refused 2 "saved nothing of step 99" "$exp" replay failed 99
+step=$(basename runs/failed/nonfinite_step_*) && step=${step##*_}
+has "$(cat out)" "expected: one of the steps that it saved: $step"
+has "$(cat out)" "next: exp replay "
+refused 2 "is another program's" "$exp" replay other 3
+has "$(cat out)" "next: "
+
 # A second run in another one's folder: the first one's checkpoints, of later steps, aren't its to count or to remove.
 kept=(--work-dir runs/kept --set checkpoint_config.max_keep_ckpts=1)
 expect 0 "finished" "${run[@]}" --name first "${kept[@]}" --set runner.max_epochs=3

@@ -54,6 +54,8 @@ warned @ config.resume.changed "optimizer.lr: 0.02 -> 0.01"
 # More workers don't change what is learnt, which the same bits show.
 confirmed config "${run[@]}" base.yaml --resume config --set data.workers_per_gpu=3 --name workers
 [ "$(of workers 'r["epochs"][0]["weights_hash"]')" = "$(of whole 'r["epochs"][2]["weights_hash"]')" ] || fail "workers change bits"
+refused 2 "begins with epoch 3, at another run's checkpoint" "$exp" reproduce workers --epochs 2
+has "$(cat out)" "expected: 3 or more"
 # The run itself was left alone by all that. On one core it computes with as many threads as before.
 expect 0 "finished" taskset -c "$(taskset -cp $$ | sed 's/.*: *//; s/[,-].*//')" "$exp" resume config
 same config

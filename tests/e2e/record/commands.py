@@ -100,7 +100,11 @@ def diffs():
     subprocess.run(["git", "commit", "-qm", "two"], check=True)
     run("e", "--set", "optimizer.lr=1.0")
     check("+# one more line" in exp("diff", "c", "e", "--patch"), "between commits")
-    check(exp("diff", "d", "e", "--patch") == "", "committed or not, the code is the same")
+    same = subprocess.run([EXP, "diff", "d", "e", "--patch", "--store", STORE], capture_output=True, text=True)
+    check((same.stdout, same.returncode) == ("", 0), "committed or not, the code is the same")
+    check(same.stderr == "note: no differences: the code is the same\n", same.stderr)
+    check("two runs, not 3" in exp("diff", "c", "d", "e", "--patch", code=2), "of three")
+    check("--patch and --json don't go together" in exp("diff", "c", "d", "--patch", "--json", code=2), "patch or JSON")
     # Reproduce says the same in its table, and which images changed.
     text = exp("reproduce", "c", code=0)
     check("2 images changed: 1.jpg, 2.jpg" in text and "bit for bit" in text, text)

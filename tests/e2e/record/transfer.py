@@ -62,7 +62,7 @@ def exports():
         table = list(csv.DictReader(f))
     check([r["value"] for r in table if r["name"] == "nan"] == ["NaN", "1.5"], "csv")
     check(json.loads([r["value"] for r in table if r["name"] == "quote"][0]) == 'a "b"\n,c', "csv quotes")
-    check("where to?" in exp("export", "b", "--format", "csv", code=2), "no --out")
+    check("no folder to write to is named" in exp("export", "b", "--format", "csv", code=2), "no --out")
     by_peers(out, ids)
 
 

@@ -65,7 +65,7 @@ std::map<std::string, std::string> TreeOf(const fs::path& root) {
 struct Snapshot {
   CodeState state;
   json doc;
-  explicit Snapshot(const fs::path& from, CodeOptions options = {}) {
+  explicit Snapshot(const fs::path& from, const CodeOptions& options = {}) {
     Redactor redactor;
     state = CaptureCode(from, options, redactor);
     doc = json::parse(state.json);

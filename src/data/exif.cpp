@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 namespace xp::data {
 namespace {
@@ -35,14 +36,37 @@ int ExifOrientation(std::span<const uint8_t> bytes) {
   for (uint32_t i = 0; i < entries && i < 512; ++i) {
     size_t entry = at + 2 + 12 * static_cast<size_t>(i);
     if (tiff.Read(entry, 2) != 0x0112) continue;
-    // In the value field itself, as a SHORT, or as the LONG that some programs write.
-    constexpr uint32_t kShort = 3, kLong = 4;
+    // In the value field itself, as a SHORT, or as the LONG or signed integer that some programs
+    // write.
+    constexpr uint32_t kShort = 3, kLong = 4, kSignedShort = 8, kSignedLong = 9;
     uint32_t type = tiff.Read(entry + 2, 2);
-    if ((type != kShort && type != kLong) || tiff.Read(entry + 4, 4) != 1) return 0;
-    uint32_t value = tiff.Read(entry + 8, type == kShort ? 2 : 4);
+    const bool of_two = type == kShort || type == kSignedShort;
+    if ((!of_two && type != kLong && type != kSignedLong) || tiff.Read(entry + 4, 4) != 1) return 0;
+    uint32_t value = tiff.Read(entry + 8, of_two ? 2 : 4);
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 0;
   }
   return 0;
+}
+
+int RawProfileOrientation(std::string_view text) {
+  // An empty line, the profile's name, its size, then digits in lines.
+  for (int line = 0; line < 3; ++line) {
+    const size_t end = text.find('\n');
+    if (end == text.npos) return 0;
+    text.remove_prefix(end + 1);
+  }
+  std::vector<uint8_t> bytes;
+  int high = -1;
+  for (char c : text) {
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
+    if (digit < 0) continue;
+    if (high >= 0) bytes.push_back(static_cast<uint8_t>(high * 16 + digit));
+    high = high >= 0 ? -1 : digit;
+  }
+  return ExifOrientation(bytes);
 }
 
 int XmpOrientation(std::span<const uint8_t> bytes) {

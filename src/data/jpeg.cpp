@@ -32,7 +32,8 @@ struct Context {
   jpeg_source_mgr source;
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
-  bool hit_end;  // asked for more bytes than there are
+  bool hit_end;         // asked for more bytes than there are
+  unsigned components;  // a bit for each that a scan of several held
 };
 
 Context* Of(j_common_ptr info) { return static_cast<Context*>(info->client_data); }
@@ -47,18 +48,32 @@ Context* Of(j_common_ptr info) { return static_cast<Context*>(info->client_data)
   std::longjmp(Of(info)->jump, 1);
 }
 
-// Warnings (level -1) mean that the pixels are a guess, but for stray bytes between markers.
+// Warnings (level -1) mean that the pixels are a guess, but for stray bytes between markers and
+// numbers in headers that nothing depends on.
 void OnMessage(j_common_ptr info, int level) {
-  if (level < 0 && info->err->msg_code != JWRN_EXTRANEOUS_DATA &&
-      info->err->msg_code != JWRN_ADOBE_XFORM && info->err->msg_code != JWRN_JFIF_MAJOR) {
-    OnError(info);
-  }
+  const int code = info->err->msg_code;
+  const bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM ||
+                        code == JWRN_JFIF_MAJOR || code == JWRN_NOT_SEQUENTIAL;
+  if (level < 0 && !harmless) OnError(info);
 }
 
 void OnProgress(j_common_ptr info) {
-  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kMaxScans) {
+  auto* decompress = reinterpret_cast<j_decompress_ptr>(info);
+  if (decompress->input_scan_number > kMaxScans) {
     Stop(info, "more progressive scans than any encoder writes");
   }
+  for (int i = 0; i < decompress->comps_in_scan; ++i)
+    Of(info)->components |= 1u << decompress->cur_comp_info[i]->component_index;
+}
+
+// Whether scans are missing, of a file that has several: without its last marker nobody knows, and
+// with it libjpeg takes zeros for a component that no scan holds.
+void RequireAllScans(jpeg_decompress_struct* info, const Context& context) {
+  if (jpeg_has_multiple_scans(info) == 0) return;
+  auto* common = reinterpret_cast<j_common_ptr>(info);
+  if (context.hit_end) Stop(common, "the file is truncated");
+  if (context.components != (1u << info->num_components) - 1)
+    Stop(common, "a colour component is missing");
 }
 
 void NoOp(j_decompress_ptr) {}
@@ -202,10 +217,7 @@ bool DecodePixels(jpeg_decompress_struct* info, Context* context, std::span<cons
     jpeg_read_scanlines(info, &line, 1);
     if (cmyk) CmykRow(row->data(), out->width, out->Row(y));
   }
-  // A baseline file without its last marker has all its pixels; a progressive one may lack whole
-  // scans.
-  if (info->progressive_mode && context->hit_end)
-    Stop(reinterpret_cast<j_common_ptr>(info), "the file is truncated");
+  RequireAllScans(info, *context);
   return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -47,12 +48,32 @@ void FillInfo(png_structp png, png_infop info, ImageInfo* out) {
   out->channels = ((colour & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1) + (out->alpha ? 1 : 0);
 }
 
-// Of the eXIf chunk, or of the XMP among the texts; either may stand behind the pixels. Chunks: a
-// big-endian size, a four-letter name, the data, a checksum. Source: PNG (third edition), 5.3.
-int Orientation(std::span<const uint8_t> bytes) {
+constexpr std::string_view kXmpName = "XML:com.adobe.xmp";
+
+// Of the texts before the pixels, which may be compressed; 0: none says it.
+int TextOrientation(png_structp png, png_infop info) {
+  png_textp texts = nullptr;
+  int count = 0, from_xmp = 0;
+  png_get_text(png, info, &texts, &count);
+  for (int i = 0; i < count; ++i) {
+    const std::string_view name = texts[i].key;
+    const std::string_view text = texts[i].text == nullptr ? "" : texts[i].text;
+    if (name == "Raw profile type exif" || name == "Raw profile type APP1") {
+      if (int orientation = RawProfileOrientation(text)) return orientation;
+    }
+    if (name == kXmpName && from_xmp == 0)
+      from_xmp = XmpOrientation({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  }
+  return from_xmp;
+}
+
+// Of the eXIf chunk, or of the XMP among the texts; either may stand behind the pixels; `from_text`
+// comes between the two. Chunks: a big-endian size, a four-letter name, the data, a checksum.
+// Source: PNG (third edition), 5.3.
+int Orientation(std::span<const uint8_t> bytes, int from_text) {
   constexpr size_t kSignature = 8, kAround = 12;
-  constexpr std::string_view kXmp("XML:com.adobe.xmp\0\0", 19);  // and that it isn't compressed
-  int from_xmp = 0;
+  const std::string kXmp = std::string(kXmpName) + std::string(2, '\0');  // and: not compressed
+  int from_xmp = from_text;
   size_t at = kSignature;
   while (at + kAround <= bytes.size()) {
     size_t size = static_cast<size_t>(bytes[at]) << 24 | bytes[at + 1] << 16 | bytes[at + 2] << 8 |
@@ -107,7 +128,7 @@ ImageInfo ReadPng(std::span<const uint8_t> bytes, const std::string& name, RgbIm
   ImageInfo header;
   std::vector<png_bytep> rows;
   bool good = info != nullptr && Read(png, info, &header, out, &rows);
-  header.orientation = Orientation(bytes);
+  if (good) header.orientation = Orientation(bytes, TextOrientation(png, info));
   png_destroy_read_struct(&png, &info, nullptr);
   if (!good) {
     throw UsageError({.what = fmt::format("can't be decoded as a PNG: {}", context.message),

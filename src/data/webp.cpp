@@ -55,6 +55,8 @@ ImageInfo ReadWebp(std::span<const uint8_t> bytes, const std::string& name, RgbI
   VP8StatusCode status = WebPGetFeatures(bytes.data(), bytes.size(), &features);
   if (status != VP8_STATUS_OK) Throw(name, Reason(status));
   if (features.has_animation) Throw(name, "it is animated");
+  if (static_cast<int64_t>(features.width) * features.height > kMaxPixels)
+    Throw(name, "more pixels than the limit of 178,956,970");
   ImageInfo info;
   info.format = ImageFormat::kWebp;
   info.width = features.width;

@@ -261,13 +261,56 @@ TEST_CASE("which way up is read from EXIF's integer types and from XMP, wherever
                     false),
           6);
   }
-  check(png.substr(0, png.size() - 12), 1);  // without its last, empty chunk
+  check(png.substr(0, png.size() - 12), 1);                   // without its last, empty chunk
+  check(WithSegment(jpeg, prefix + Exif(8, 1, kShort6)), 6);  // signed ones
+  check(WithSegment(jpeg, prefix + Exif(9, 1, BigEndian(6, 4))), 6);
+  for (const char* name : {"raw_profile6.png", "compressed_xmp6.png"}) {
+    const std::string text = ReadFile(data::test::Fixture(name));
+    check(text, 6);
+    check(WithChunk(text, "eXIf", Exif(3, 1, BigEndian(8, 2) + BigEndian(0, 2)), false), 8);
+  }
   std::string webp = ReadFile(data::test::Fixture("exif6.webp"));
   size_t at = webp.find("EXIF");
   REQUIRE(at != std::string::npos);
   webp.replace(at, 4, "XMP ");
   webp.replace(at + 8, kXmp8.size(), kXmp8);
   CHECK(ReadImageInfo(Bytes(webp), "x").orientation == 8);
+}
+
+TEST_CASE("a JPEG of several scans has all of them") {
+  using namespace std::string_literals;
+  const std::string scans = ReadFile(data::test::Fixture("scans.jpg"));  // one a component
+  const auto pixels = ReadPpm(data::test::Fixture("rgb444.ppm")).pixels;
+  RgbImage image;
+  DecodeImage(Bytes(scans), "x", true, &image);
+  CHECK(image.pixels == pixels);
+  // Cut off where a scan begins, libjpeg takes zeros for what isn't there.
+  size_t found = 0;
+  for (size_t at = scans.find("\xFF\xDA"); at != std::string::npos;
+       at = scans.find("\xFF\xDA", at + 1)) {
+    if (++found == 1) continue;
+    const std::string cut = scans.substr(0, at), ended = cut + "\xFF\xD9";
+    CHECK_THROWS_WITH(DecodeImage(Bytes(cut), "x", true, &image), ContainsSubstring("truncated"));
+    CHECK_THROWS_WITH(DecodeImage(Bytes(ended), "x", true, &image),
+                      ContainsSubstring("a colour component is missing"));
+  }
+  CHECK(found == 3);
+  // Cameras write zeros where a scan names the range of its coefficients: nothing depends on them.
+  std::string zeros = ReadFile(data::test::Fixture("rgb444.jpg"));
+  const size_t sos = zeros.find("\xFF\xDA");
+  zeros.replace(sos + 11, 3, "\0\0\0"s);
+  DecodeImage(Bytes(zeros), "x", true, &image);
+  CHECK(image.pixels == pixels);
+}
+
+TEST_CASE("a WebP of more pixels than the limit is refused before it is decoded") {
+  std::string webp = ReadFile(data::test::Fixture("lossless.webp"));
+  const size_t size = webp.find("VP8L") + 9;  // behind the chunk's size and a signature
+  for (size_t i = 0; i < 4; ++i) webp[size + i] = static_cast<char>(0xFF >> (i == 3 ? 3 : 0));
+  RgbImage image;
+  CHECK_THROWS_WITH(DecodeImage(Bytes(webp), "x.webp", true, &image),
+                    ContainsSubstring("x.webp") && ContainsSubstring("limit"));
+  CHECK(image.pixels.empty());
 }
 
 TEST_CASE("other formats, truncation and damage are errors that name the file") {

@@ -158,7 +158,7 @@ data::AuditOptions CheckOptions(const CheckFlags& flags) {
   std::error_code error;
   if (std::filesystem::is_directory(flags.target, error) && flags.set.empty())
     return CheckFolder(flags, policy.value_or(data::Policy::kDrop));
-  if (!flags.target.ends_with(".json") || !flags.set.empty()) {
+  if (!flags.target.ends_with(".json") || !flags.set.empty() || data::HoldsConfig(flags.target)) {
     config::Resolved resolved = config::Load(flags.target, flags.set);
     return data::ReadAuditOptions(config::Reader(resolved.root), policy);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <mutex>
 
@@ -87,6 +88,10 @@ class FileChecker {
     std::error_code error;
     if (name.find("://") != std::string::npos)
       return " (a URL: download the images, and name the files)";
+    const std::string plain = WithoutPercents(name);
+    if (plain != name && fs::exists(ImagePath(prefix_, plain), error))
+      return fmt::format(" (but {} is there: write names as they are, without %20 and the like)",
+                         plain);
     std::string slashes = name;
     std::replace(slashes.begin(), slashes.end(), '\\', '/');
     if (slashes != name && fs::exists(ImagePath(prefix_, slashes), error))
@@ -95,6 +100,20 @@ class FileChecker {
     if (base != slashes && fs::exists(ImagePath(prefix_, base), error))
       return fmt::format(" (but {} is there, without the folders)", base);
     return OtherCase(fs::path(path_), base);
+  }
+
+  // What a name means that was written as a part of a URL.
+  static std::string WithoutPercents(const std::string& name) {
+    std::string plain;
+    for (size_t i = 0; i < name.size(); ++i) {
+      unsigned code = 0;
+      const char* digits = name.data() + i + 1;
+      const bool escape = name[i] == '%' && i + 2 < name.size() &&
+                          std::from_chars(digits, digits + 2, code, 16).ptr == digits + 2;
+      plain += escape ? static_cast<char>(code) : name[i];
+      i += escape ? 2 : 0;
+    }
+    return plain;
   }
 
   // A file of that name but for its case. Folders may be large: looked at for the first few only.

@@ -164,22 +164,14 @@ void ClassLoader::Impl::MakeTrain(const std::string& file, const std::string& pa
 }
 
 void ClassLoader::Impl::MakeCentre(const std::string& file, const std::string& path, uint8_t* out) {
-  thread_local RgbImage image, resized;
+  thread_local RgbImage image;
   Timed([&] { DecodeImage(BytesOf(file), path, true, &image); });
-  Size whole = ShorterSideTo({image.width, image.height}, options_.resize);
-  resized.Reset(whole.width, whole.height);
-  ResizeAntialias(
-      image.pixels.data(), image.width, image.height, static_cast<size_t>(image.width) * 3,
-      {0, 0, static_cast<double>(image.width), static_cast<double>(image.height)},
-      resized.pixels.data(), whole.width, whole.height, static_cast<size_t>(whole.width) * 3);
-  // CenterCrop rounds halves to even.
-  int left = static_cast<int>(std::nearbyint((whole.width - options_.size) / 2.0));
-  int top = static_cast<int>(std::nearbyint((whole.height - options_.size) / 2.0));
-  size_t stride = static_cast<size_t>(options_.size) * 3;
-  for (int y = 0; y < options_.size; ++y) {
-    std::memcpy(out + static_cast<size_t>(y) * stride,
-                resized.Row(top + y) + 3 * static_cast<size_t>(left), stride);
-  }
+  const int size = options_.size;
+  ResizeAntialias(image.pixels.data(), image.width, image.height,
+                  static_cast<size_t>(image.width) * 3,
+                  {0, 0, static_cast<double>(image.width), static_cast<double>(image.height)},
+                  CentreOfResized({image.width, image.height}, options_.resize, size), out, size,
+                  size, static_cast<size_t>(size) * 3);
 }
 
 ClassLoader::ClassLoader(std::shared_ptr<const ImageList> list, const ClassLoaderOptions& options)

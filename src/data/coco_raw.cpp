@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "exp/base/error.h"
+#include "exp/data/coco.h"
 #include "src/data/json_scanner.h"
 
 namespace xp::data {
@@ -286,6 +287,21 @@ std::string RawCoco::Show(const RawId& id) const {
       break;
   }
   return texts[static_cast<size_t>(id.value)];
+}
+
+bool HoldsConfig(const std::filesystem::path& json) {
+  try {
+    JsonScanner scan(json);
+    if (scan.PeekKind() != Kind::kObject) return false;
+    scan.BeginObject();
+    for (std::string key; scan.NextKey(&key); scan.Skip()) {
+      if (key == "images" || key == "annotations" || key == "categories") return false;
+      if (key == "_base_" || key == "model" || key == "data") return true;
+    }
+  } catch (const Error&) {
+    return false;
+  }
+  return false;
 }
 
 RawCoco ParseCoco(const std::filesystem::path& json) { return Parser(json).Parse(); }

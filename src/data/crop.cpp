@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace xp::data {
 namespace {
@@ -60,11 +61,20 @@ JpegRegion DrawResizedCrop(Size image, const std::array<double, 2>& scale,
   return CentrePart(image, ratio);
 }
 
-Size ShorterSideTo(Size image, int shorter) {
-  int longer_side = std::max(image.width, image.height),
-      shorter_side = std::min(image.width, image.height);
-  int longer = static_cast<int>(static_cast<double>(shorter) * longer_side / shorter_side);
-  return image.width <= image.height ? Size{shorter, longer} : Size{longer, shorter};
+ResizeWindow CentreOfResized(Size image, int shorter, int size) {
+  const int longer_side = std::max(image.width, image.height),
+            shorter_side = std::min(image.width, image.height);
+  const auto longer =
+      static_cast<int64_t>(static_cast<double>(shorter) * longer_side / shorter_side);
+  ResizeWindow window{shorter, longer, 0, 0};
+  if (image.width > image.height) std::swap(window.width, window.height);
+  // Halves go to the even neighbour.
+  auto begin = [size](int64_t whole) {
+    return static_cast<int64_t>(std::nearbyint(static_cast<double>(whole - size) / 2));
+  };
+  window.x = begin(window.width);
+  window.y = begin(window.height);
+  return window;
 }
 
 }  // namespace xp::data

@@ -15,7 +15,8 @@ namespace xp::data {
 JpegRegion DrawResizedCrop(Size image, const std::array<double, 2>& scale,
                            const std::array<double, 2>& ratio, RandomStream* stream);
 
-// Resize(shorter) of torchvision: the other side is cut to an integer.
-Size ShorterSideTo(Size image, int shorter);
+// Resize(shorter) and CenterCrop(size) of torchvision, size <= shorter: the other side is cut to an
+// integer. The sides of the whole may be far larger than an image can be.
+ResizeWindow CentreOfResized(Size image, int shorter, int size);
 
 }  // namespace xp::data

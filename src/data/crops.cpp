@@ -56,7 +56,17 @@ class Cutter {
       : dataset_(dataset), images_(images), out_(out), o_(options) {}
 
   CropReport Run() {
+    std::map<std::string, std::string> taken;  // by folder: the class
     for (const Category& c : dataset_.categories) {
+      const auto [other, fresh] = taken.emplace(FolderName(c.name), c.name);
+      if (!fresh && other->second != c.name) {
+        throw UsageError(
+            {.what = fmt::format("the classes `{}` and `{}` would share the folder {}",
+                                 other->second, c.name, other->first),
+             .where = dataset_.path,
+             .expected = "names that stay apart when `/` is written as `_`",
+             .next = "rename one of them"});
+      }
       std::error_code error;
       fs::create_directories(out_ / FolderName(c.name), error);
       if (error) {

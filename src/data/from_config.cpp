@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <sstream>
+#include <utility>
 
 #include "exp/base/error.h"
-#include "exp/base/file.h"
 #include "exp/config/reader.h"
+#include "src/data/text_lines.h"
 
 namespace xp::data {
 namespace {
@@ -49,12 +49,21 @@ double ReadRatio(const Reader& reader, const char* key, double fallback) {
 std::vector<std::string> ReadClasses(const Reader& part) {
   if (!part.Has("classes")) return {};
   std::vector<std::string> names = part.Strings("classes");
-  if (names.size() != 1 || !std::filesystem::is_regular_file(names[0])) return names;
-  std::istringstream lines(ReadFile(names[0]));
+  if (names.size() != 1) return names;
+  const std::filesystem::path file = names[0];
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) {
+    if (file.extension() != ".txt") return names;
+    part.Bad("classes", "is a file that isn't there",
+             "names of classes, or a file with a name a line",
+             "paths are relative to the folder in which exp runs");
+  }
   names.clear();
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!line.empty()) names.push_back(line);
+  for (TextLine& line : ReadTextLines(file, "a name a line")) names.push_back(std::move(line.text));
+  if (names.empty()) {
+    throw UsageError({.what = "the file of class names is empty",
+                      .where = file.string(),
+                      .expected = "a name a line"});
   }
   return names;
 }

@@ -1,42 +1,101 @@
 #include "exp/data/image_list.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <charconv>
-#include <sstream>
+#include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "exp/base/error.h"
-#include "exp/base/file.h"
 #include "src/data/coco_raw.h"
 #include "src/data/json_scanner.h"
+#include "src/data/text_lines.h"
 
 namespace xp::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-int32_t FindLabel(const std::string& word, ImageList* list, bool named, const std::string& where) {
-  auto found = std::find(list->classes.begin(), list->classes.end(), word);
-  if (named && found != list->classes.end())
-    return static_cast<int32_t>(found - list->classes.begin());
-  int32_t label = -1;
-  auto result = std::from_chars(word.data(), word.data() + word.size(), label);
-  bool number = result.ec == std::errc() && result.ptr == word.data() + word.size() && label >= 0 &&
-                label < 1000000;
-  if (!number || (named && label >= static_cast<int32_t>(list->classes.size()))) {
-    throw UsageError(
-        {.what = fmt::format("`{}` is not a label", word),
-         .where = where,
-         .expected = named ? fmt::format("one of the {} class names, or a number below that",
-                                         list->classes.size())
-                           : "a number from 0"});
+// Lines of a text list: a file and, last, its label.
+class TextList {
+ public:
+  TextList(const fs::path& path, const fs::path& root, const std::vector<std::string>& classes)
+      : named_(!classes.empty()) {
+    list_.path = path.string();
+    list_.root = root.string();
+    list_.classes = classes;
+    for (size_t i = 0; i < classes.size(); ++i)
+      labels_.emplace(classes[i], static_cast<int32_t>(i));
   }
-  while (static_cast<int32_t>(list->classes.size()) <= label)
-    list->classes.push_back(std::to_string(list->classes.size()));
-  return label;
-}
+
+  ImageList Take() {
+    for (const TextLine& line : ReadTextLines(list_.path, "<file> <label> a line")) {
+      if (line.text[0] != '#') Add(line);
+    }
+    if (list_.files.empty())
+      throw UsageError(
+          {.what = "the list is empty", .where = list_.path, .expected = "<file> <label> a line"});
+    return std::move(list_);
+  }
+
+ private:
+  static constexpr const char* kSpace = " \t";
+
+  void Add(const TextLine& line) {
+    const std::string& text = line.text;
+    const size_t last = text.find_last_of(kSpace);
+    if (last == std::string::npos) {
+      throw UsageError({.what = "a line without a label",
+                        .where = Where(line),
+                        .expected = "<file> <label>",
+                        .next = text.find(',') == std::string::npos
+                                    ? ""
+                                    : "write a space, not a comma, before the label"});
+    }
+    // A class's name may have spaces, as a file's may: the longest name at the line's end.
+    for (size_t at = named_ ? text.find_first_of(kSpace) : std::string::npos;
+         at != std::string::npos; at = text.find_first_of(kSpace, at + 1)) {
+      auto label = labels_.find(text.substr(at + 1));
+      if (label != labels_.end()) return Add(text.substr(0, at), label->second);
+    }
+    Add(text.substr(0, last), Number(text.substr(last + 1), line));
+  }
+
+  void Add(const std::string& file, int32_t label) {
+    list_.files.push_back(file.substr(0, file.find_last_not_of(kSpace) + 1));
+    list_.labels.push_back(label);
+  }
+
+  int32_t Number(const std::string& word, const TextLine& line) {
+    constexpr int32_t kMostClasses = 1000000;
+    const int32_t end = named_ ? static_cast<int32_t>(list_.classes.size()) : kMostClasses;
+    int32_t label = -1;
+    auto result = std::from_chars(word.data(), word.data() + word.size(), label);
+    if (result.ec != std::errc() || result.ptr != word.data() + word.size() || label < 0 ||
+        label >= end) {
+      throw UsageError(
+          {.what = fmt::format("`{}` is not a label", word),
+           .where = Where(line),
+           .expected = named_
+                           ? fmt::format("one of the {} class names, or a number below that", end)
+                           : "a number from 0",
+           .next = named_ ? "" : "list the names of the classes in `classes`"});
+    }
+    while (static_cast<int32_t>(list_.classes.size()) <= label)
+      list_.classes.push_back(std::to_string(list_.classes.size()));
+    return label;
+  }
+
+  std::string Where(const TextLine& line) const {
+    return fmt::format("{}:{}", list_.path, line.number);
+  }
+
+  const bool named_;
+  std::unordered_map<std::string, int32_t> labels_;  // by name
+  ImageList list_;
+};
 
 // The label of each image is the category of its annotations.
 class CocoLabels {
@@ -46,20 +105,38 @@ class CocoLabels {
     list_.path = path.string();
     list_.root = root.string();
     list_.classes = classes;
+    std::unordered_map<std::string, int32_t> by_name;
+    for (size_t i = 0; i < classes.size(); ++i)
+      by_name.emplace(classes[i], static_cast<int32_t>(i));
+    std::unordered_set<std::string> there;
     for (const RawCategory& c : raw_.categories) {
       Require(c.id, "the id of a category", c.offset);
-      if (classes.empty()) list_.classes.push_back(c.name);
-      auto found = std::find(list_.classes.begin(), list_.classes.end(), c.name);
-      if (found == list_.classes.end()) continue;
-      labels_[c.id.value] = static_cast<int32_t>(found - list_.classes.begin());
+      if (!c.has_name) continue;
+      there.insert(c.name);
+      const bool fresh = classes.empty() &&
+                         by_name.emplace(c.name, static_cast<int32_t>(list_.classes.size())).second;
+      if (fresh) list_.classes.push_back(c.name);
+      auto found = by_name.find(c.name);
+      if (found != by_name.end()) labels_[c.id.value] = found->second;
+    }
+    for (const std::string& name : classes) {
+      if (there.contains(name)) continue;
+      throw UsageError(
+          {.what = fmt::format("no category is named `{}`", name),
+           .where = list_.path,
+           .expected = fmt::format("`classes` to name some of: {}",
+                                   fmt::join(std::set(there.begin(), there.end()), ", ")),
+           .next = "make `classes` agree with the annotation file"});
     }
   }
 
   ImageList Take() {
     std::unordered_map<int64_t, int32_t> of_image;
+    std::unordered_set<int64_t> annotated;
     for (const RawAnnotation& a : raw_.annotations) {
       Require(a.category, "the category_id of an annotation", a.offset);
       Require(a.image, "the image_id of an annotation", a.offset);
+      annotated.insert(a.image.value);
       auto label = labels_.find(a.category.value);
       if (label == labels_.end()) continue;
       auto [at, added] = of_image.emplace(a.image.value, label->second);
@@ -74,8 +151,15 @@ class CocoLabels {
     }
     for (const RawImage& image : raw_.images) {
       Require(image.id, "the id of an image", image.offset);
+      if (image.file_name.empty()) {
+        LeaveOut("image.no_file_name", image, "no file_name that is a string");
+        continue;
+      }
+      // Those of classes that weren't asked for are left out on purpose.
+      if (!annotated.contains(image.id.value))
+        LeaveOut("image.no_class", image, "no annotation that gives its class");
       auto label = of_image.find(image.id.value);
-      if (label == of_image.end() || image.file_name.empty()) continue;
+      if (label == of_image.end()) continue;
       list_.files.push_back(image.file_name);
       list_.labels.push_back(label->second);
     }
@@ -84,6 +168,7 @@ class CocoLabels {
                         .where = list_.path,
                         .expected = "annotations with image_id and category_id"});
     }
+    LocateProblems();
     return std::move(list_);
   }
 
@@ -97,9 +182,28 @@ class CocoLabels {
                       .expected = "integers as ids"});
   }
 
+  void LeaveOut(const char* code, const RawImage& image, const char* lacks) {
+    list_.problems.push_back({.code = code,
+                              .message = fmt::format("image {} ({}) has {}", raw_.Show(image.id),
+                                                     image.file_name, lacks),
+                              .where = "",
+                              .image_id = image.id.value,
+                              .dropped = true});
+    offsets_.push_back(image.offset);
+  }
+
+  void LocateProblems() {
+    auto places = LocateOffsets(list_.path, offsets_);
+    for (size_t i = 0; i < places.size(); ++i) {
+      list_.problems[i].where =
+          fmt::format("{}:{}:{}", list_.path, places[i].first, places[i].second);
+    }
+  }
+
   RawCoco raw_;
   ImageList list_;
   std::unordered_map<int64_t, int32_t> labels_;
+  std::vector<int64_t> offsets_;  // of each problem
 };
 
 }  // namespace
@@ -107,31 +211,7 @@ class CocoLabels {
 ImageList ReadImageList(const fs::path& path, const fs::path& root,
                         const std::vector<std::string>& classes) {
   if (path.extension() == ".json") return CocoLabels(path, root, classes).Take();
-  ImageList list;
-  list.path = path.string();
-  list.root = root.string();
-  list.classes = classes;
-  std::istringstream lines(ReadFile(path));
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t'))
-      line.pop_back();
-    if (line.empty() || line[0] == '#') continue;
-    std::string where = fmt::format("{}:{}", list.path, number);
-    size_t space = line.find_last_of(" \t");
-    size_t end = space == std::string::npos ? space : line.find_last_not_of(" \t", space);
-    if (end == std::string::npos) {
-      throw UsageError(
-          {.what = "a line without a label", .where = where, .expected = "<file> <label>"});
-    }
-    list.labels.push_back(FindLabel(line.substr(space + 1), &list, !classes.empty(), where));
-    list.files.push_back(line.substr(0, end + 1));
-  }
-  if (list.files.empty())
-    throw UsageError(
-        {.what = "the list is empty", .where = list.path, .expected = "<file> <label> a line"});
-  return list;
+  return TextList(path, root, classes).Take();
 }
 
 }  // namespace xp::data

@@ -260,17 +260,24 @@ void JsonScanner::ReadEscape(std::string* out) {
     return;
   }
   Expect('u', "an escape");
+  constexpr unsigned kHigh = 0xD800, kLow = 0xDC00, kEnd = 0xE000;
+  constexpr unsigned kNothing = 0xFFFD;  // what half a pair stands for
   unsigned code = ReadHex4();
-  if (code >= 0xD800 && code < 0xDC00 && Peek() == '\\') {
+  while (code >= kHigh && code < kLow) {
+    if (Peek() != '\\') return AppendUtf8(*out, kNothing);
     ++at_;
-    Expect('u', "the second half of a surrogate pair");
-    unsigned low = ReadHex4();
-    code =
-        low >= 0xDC00 && low < 0xE000 ? 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00) : 0xFFFD;
-  } else if (code >= 0xD800 && code < 0xE000) {
-    code = 0xFFFD;  // half a pair stands for nothing
+    if (Peek() != 'u') {  // another escape, after half a pair
+      AppendUtf8(*out, kNothing);
+      return ReadEscape(out);
+    }
+    ++at_;
+    const unsigned second = ReadHex4();
+    if (second >= kLow && second < kEnd)
+      return AppendUtf8(*out, 0x10000 + ((code - kHigh) << 10) + (second - kLow));
+    AppendUtf8(*out, kNothing);
+    code = second;
   }
-  AppendUtf8(*out, code);
+  AppendUtf8(*out, code >= kLow && code < kEnd ? kNothing : code);
 }
 
 void JsonScanner::String(std::string* out) {

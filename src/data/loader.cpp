@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <unordered_set>
 #include <utility>
@@ -277,24 +278,29 @@ void Loader::Impl::Place(const Sample& sample, int image, Size resized, Mirror m
   double sx = static_cast<double>(resized.width) / width,
          sy = static_cast<double>(resized.height) / height;
   const double w = resized.width, h = resized.height;
-  auto put = [&](const SampleBox& box, float* to) {
+  // False for a sliver that has no area in single precision where it comes to lie: the logarithm of
+  // its sides would be infinite.
+  auto put = [&](const SampleBox& box, std::vector<float>* all, size_t at) {
     // Rounding on the way may have left a box a hair outside.
     double x1 = std::clamp(box.x1 * sx, 0.0, w), x2 = std::clamp(box.x2 * sx, 0.0, w);
     double y1 = std::clamp(box.y1 * sy, 0.0, h), y2 = std::clamp(box.y2 * sy, 0.0, h);
-    to[0] = static_cast<float>(mirror.horizontal ? w - x2 : x1);
-    to[1] = static_cast<float>(mirror.vertical ? h - y2 : y1);
-    to[2] = static_cast<float>(mirror.horizontal ? w - x1 : x2);
-    to[3] = static_cast<float>(mirror.vertical ? h - y1 : y2);
+    const std::array<float, 4> to = {static_cast<float>(mirror.horizontal ? w - x2 : x1),
+                                     static_cast<float>(mirror.vertical ? h - y2 : y1),
+                                     static_cast<float>(mirror.horizontal ? w - x1 : x2),
+                                     static_cast<float>(mirror.vertical ? h - y1 : y2)};
+    if (to[2] <= to[0] || to[3] <= to[1]) return false;
+    std::copy(to.begin(), to.end(), all->begin() + static_cast<std::ptrdiff_t>(at * 4));
+    return true;
   };
-  for (size_t b = 0; b < sample.boxes.size(); ++b) {
-    put(sample.boxes[b], &batch->boxes[(i * max_boxes_ + b) * 4]);
-    batch->labels[i * max_boxes_ + b] = sample.boxes[b].label;
+  size_t boxes = 0, ignored = 0;
+  for (const SampleBox& box : sample.boxes) {
+    if (!put(box, &batch->boxes, i * max_boxes_ + boxes)) continue;
+    batch->labels[i * max_boxes_ + boxes++] = box.label;
   }
-  for (size_t b = 0; b < sample.ignore.size(); ++b) {
-    put(sample.ignore[b], &batch->ignore_boxes[(i * max_ignore_ + b) * 4]);
-  }
-  batch->box_counts[i] = static_cast<int32_t>(sample.boxes.size());
-  batch->ignore_counts[i] = static_cast<int32_t>(sample.ignore.size());
+  for (const SampleBox& box : sample.ignore)
+    ignored += put(box, &batch->ignore_boxes, i * max_ignore_ + ignored) ? 1 : 0;
+  batch->box_counts[i] = static_cast<int32_t>(boxes);
+  batch->ignore_counts[i] = static_cast<int32_t>(ignored);
   batch->image_sizes[2 * i] = resized.height;
   batch->image_sizes[2 * i + 1] = resized.width;
   batch->scale_factors[2 * i] = static_cast<float>(sx);

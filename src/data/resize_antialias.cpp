@@ -21,16 +21,20 @@ struct Kernel {
   std::vector<int> weights;  // [out, size]
 };
 
-Kernel MakeKernel(int in, double from, double to, int out, bool mirror) {
+// Of `whole` output positions, the `out` from `begin` on.
+Kernel MakeKernel(int in, double from, double to, int64_t whole, int64_t begin, int out,
+                  bool mirror) {
   Kernel kernel;
-  double scale = (to - from) / out, filter_scale = std::max(scale, 1.0), support = filter_scale;
+  double scale = (to - from) / static_cast<double>(whole), filter_scale = std::max(scale, 1.0),
+         support = filter_scale;
   kernel.size = static_cast<int>(std::ceil(support)) * 2 + 1;
   kernel.first.resize(static_cast<size_t>(out));
   kernel.count.resize(static_cast<size_t>(out));
   kernel.weights.resize(static_cast<size_t>(out) * kernel.size);
   std::vector<double> w(static_cast<size_t>(kernel.size));
   for (int i = 0; i < out; ++i) {
-    double centre = from + (i + 0.5) * scale, sum = 0, inverse = 1.0 / filter_scale;
+    double centre = from + (static_cast<double>(begin + i) + 0.5) * scale, sum = 0,
+           inverse = 1.0 / filter_scale;
     int low = std::max(static_cast<int>(centre - support + 0.5), 0);
     int count = std::min(static_cast<int>(centre + support + 0.5), in) - low;
     for (int k = 0; k < count; ++k) {
@@ -83,8 +87,17 @@ void Vertical(const uint8_t* rows, size_t stride, const int* weights, int count,
 void ResizeAntialias(const uint8_t* source, int width, int height, size_t source_stride,
                      const ResizeBox& box, uint8_t* out, int out_width, int out_height,
                      size_t out_stride, Mirror mirror) {
-  Kernel columns = MakeKernel(width, box.x1, box.x2, out_width, mirror.horizontal);
-  Kernel rows = MakeKernel(height, box.y1, box.y2, out_height, mirror.vertical);
+  ResizeAntialias(source, width, height, source_stride, box, {out_width, out_height, 0, 0}, out,
+                  out_width, out_height, out_stride, mirror);
+}
+
+void ResizeAntialias(const uint8_t* source, int width, int height, size_t source_stride,
+                     const ResizeBox& box, const ResizeWindow& window, uint8_t* out, int out_width,
+                     int out_height, size_t out_stride, Mirror mirror) {
+  Kernel columns =
+      MakeKernel(width, box.x1, box.x2, window.width, window.x, out_width, mirror.horizontal);
+  Kernel rows =
+      MakeKernel(height, box.y1, box.y2, window.height, window.y, out_height, mirror.vertical);
   // Only the rows that the vertical pass will ask for.
   int first = height, last = 0;
   for (int y = 0; y < out_height; ++y) {

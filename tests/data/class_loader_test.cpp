@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -131,6 +132,17 @@ TEST_CASE("a list of files with labels is read, and its mistakes are placed") {
   CHECK(list.labels == std::vector<int32_t>{2, 0});
   CHECK(list.classes.size() == 3);
   CHECK(read("a.jpg dog\nb.jpg 0\n", {"cat", "dog"}).labels == std::vector<int32_t>{1, 0});
+  list = read(
+      "\xef\xbb\xbf"
+      "a b.jpg traffic light\n  c.jpg \t light \nd.jpg 1\n",
+      {"light", "traffic light"});
+  CHECK(list.files == std::vector<std::string>{"a b.jpg", "c.jpg", "d.jpg"});
+  CHECK(list.labels == std::vector<int32_t>{1, 0, 1});
+  CHECK_THROWS_WITH(read("\xff\xfe"
+                         "a",
+                         {}),
+                    ContainsSubstring("UTF-16"));
+  CHECK_THROWS_WITH(read("a.jpg,1\n", {}), ContainsSubstring("not a comma"));
   CHECK_THROWS_WITH(read("a.jpg dog\nb.jpg cow\n", {"cat", "dog"}),
                     ContainsSubstring("list.txt:2: `cow`"));
   CHECK_THROWS_WITH(read("a.jpg 2\n", {"cat", "dog"}), ContainsSubstring("list.txt:1"));
@@ -182,6 +194,67 @@ TEST_CASE("the centre of an image is what Pillow and torchvision's rules make of
   loader.StartEpoch(0);
   REQUIRE(loader.Next(&batch));
   CHECK(batch.images == ReadPpm(Fixture("centre.ppm")).pixels);
+}
+
+TEST_CASE("the centre of a very long image is resized without the rest") {
+  // The whole would be 256 x 15,360,000 pixels.
+  constexpr int kLong = 60000, kSize = 224;
+  RgbImage image;
+  image.Reset(1, kLong);
+  for (int y = 0; y < kLong; ++y) std::memset(image.Row(y), y == kLong / 2 ? 200 : 100, 3);
+  TempDir dir("long");
+  WriteFileAtomic(dir.path / "long.jpg", EncodeJpeg(image, 100));
+  const ResizeWindow window = CentreOfResized({1, kLong}, 256, kSize);
+  CHECK(window.height == 15'360'000);
+  CHECK(window.y == 15'360'000 / 2 - kSize / 2);
+  std::vector<uint8_t> out(static_cast<size_t>(kSize) * kSize * 3);
+  ResizeAntialias(image.pixels.data(), 1, kLong, 3, {0, 0, 1, kLong}, window, out.data(), kSize,
+                  kSize, static_cast<size_t>(kSize) * 3);
+  // Half a pixel above and below the border between two rows: from the middle of the one towards
+  // the middle of the other.
+  for (int y = 0; y < kSize; ++y) {
+    const double at = (y - kSize / 2.0 + 0.5) / 256;  // rows from the border
+    const double expected = 150 + 100 * at;
+    REQUIRE(std::abs(out[static_cast<size_t>(y) * kSize * 3] - expected) <= 1);
+  }
+  auto list = std::make_shared<ImageList>();
+  list->root = dir.path.string();
+  list->classes = {"a"};
+  list->files = {"long.jpg"};
+  list->labels = {0};
+  ClassLoaderOptions options;
+  options.train = false;
+  ClassLoader loader(list, options);
+  ClassBatch batch;
+  loader.StartEpoch(0);
+  REQUIRE(loader.Next(&batch));
+  CHECK(std::abs(batch.images[0] - 150 + 100 * 111.5 / 256) <= 6);  // JPEG's losses
+}
+
+TEST_CASE("the centre of a resized image is the same as when the whole is resized") {
+  RandomStream stream(5, RandomPurpose::kTest, 0, 0);
+  for (int trial = 0; trial < 30; ++trial) {
+    const int w = 1 + static_cast<int>(stream.Below(90)),
+              h = 1 + static_cast<int>(stream.Below(90));
+    const int size = 1 + static_cast<int>(stream.Below(40)),
+              shorter = size + static_cast<int>(stream.Below(20));
+    RgbImage image;
+    image.Reset(w, h);
+    for (uint8_t& p : image.pixels) p = static_cast<uint8_t>(stream.NextU32());
+    const ResizeWindow window = CentreOfResized({w, h}, shorter, size);
+    RgbImage whole, part;
+    whole.Reset(static_cast<int>(window.width), static_cast<int>(window.height));
+    part.Reset(size, size);
+    const ResizeBox box{0, 0, static_cast<double>(w), static_cast<double>(h)};
+    ResizeAntialias(image.pixels.data(), w, h, static_cast<size_t>(w) * 3, box, whole.pixels.data(),
+                    whole.width, whole.height, static_cast<size_t>(whole.width) * 3);
+    ResizeAntialias(image.pixels.data(), w, h, static_cast<size_t>(w) * 3, box, window,
+                    part.pixels.data(), size, size, static_cast<size_t>(size) * 3);
+    for (int y = 0; y < size; ++y) {
+      REQUIRE(std::memcmp(part.Row(y), whole.Row(static_cast<int>(window.y) + y) + 3 * window.x,
+                          static_cast<size_t>(size) * 3) == 0);
+    }
+  }
 }
 
 TEST_CASE("classification batches don't depend on workers or where an epoch was entered") {

@@ -53,6 +53,24 @@ TEST_CASE("annotations are read in file order and grouped by image") {
   CHECK(d.problems.empty());
 }
 
+TEST_CASE("half of a surrogate pair stands for nothing, and takes nothing along") {
+  TempDir dir("surrogates");
+  auto name = [&](const std::string& escaped) {
+    std::string text = kSmall;
+    const std::string old = R"(b\u00e9\ud83d\ude00)";
+    text.replace(text.find(old), old.size(), escaped);
+    // Skipped as a value, too.
+    text.replace(text.find("http:"), 5, escaped);
+    return LoadCoco(dir.Write("a.json", text)).images[1].file_name;
+  };
+  const std::string none = "\xef\xbf\xbd";
+  CHECK(name(R"(\ud83d\u0041)") == none + "A.jpg");
+  CHECK(name(R"(\ud83d\n\\)") == none + "\n\\.jpg");
+  CHECK(name(R"(\ud83dx)") == none + "x.jpg");
+  CHECK(name(R"(\ude00\ud83d)") == none + none + ".jpg");
+  CHECK(name(R"(\ud83d\ud83d\ude00)") == none + "\xf0\x9f\x98\x80.jpg");
+}
+
 TEST_CASE("`classes` selects and orders the categories") {
   TempDir dir("classes");
   std::string path = dir.Write("a.json", kSmall);

@@ -89,6 +89,26 @@ data:
   CHECK(config.UnusedKeys().empty());
 }
 
+TEST_CASE("class names may stand in a file as editors of Windows leave it") {
+  TempDir dir("names");
+  DrawShapes(dir.path, {.images = 2, .val = 1, .width = 64, .height = 64});
+  const std::string part = "data: {train: {ann_file: " + dir.path.string() +
+                           "/instances_train.json, img_scale: [9, 9], classes: ";
+  auto open = [&](const std::string& classes) {
+    return OpenDataset(config::Reader(config::LoadText(part + classes + "}}", "t.yaml").root),
+                       "train");
+  };
+  auto file = [&](const std::string& text) { return dir.Write("c.txt", text); };
+  CocoDataset d = open(file("\xef\xbb\xbfsquare \r\n\r\n\tcircle"));
+  REQUIRE(d.categories.size() == 2);
+  CHECK(d.categories[0].name == "square");
+  CHECK(d.categories[1].name == "circle");
+  CHECK_THROWS_WITH(open(file("\xff\xfes\0q\0")), ContainsSubstring("UTF-16"));
+  CHECK_THROWS_WITH(open(file("\n \n")), ContainsSubstring("is empty"));
+  // A name that no file can have is a class's.
+  CHECK_THROWS_WITH(open("'" + std::string(5000, 'x') + "'"), ContainsSubstring("no category"));
+}
+
 TEST_CASE("a mistake in a data part is named with its place") {
   auto refused = [](const std::string& line, const std::string& message) {
     INFO(line);
@@ -109,6 +129,7 @@ TEST_CASE("a mistake in a data part is named with its place") {
   refused("size_divisor: 0", "an int from 1 to 4096");
   refused("last_batch: half", "half");
   refused("policy: lax", "lax");
+  refused("classes: none.txt", "`data.train.classes` is a file that isn't there");
   refused("augment: {expand: {ratio: [3, 2]}}", "not a range");
   refused("augment: {mosaic: {fill: [1, 2]}}", "not a colour");
   refused("augment: {mixup: {probability: 2}}",

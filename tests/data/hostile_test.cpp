@@ -18,6 +18,7 @@
 #include "exp/config/load.h"
 #include "exp/config/reader.h"
 #include "exp/data/audit.h"
+#include "exp/data/crops.h"
 #include "exp/data/from_config.h"
 #include "exp/data/image_io.h"
 #include "exp/data/image_list.h"
@@ -249,6 +250,9 @@ TEST_CASE("a missing image's name is looked into") {
                         "image.missing");
   };
   CHECK_THAT(says(R"(sub\\a.jpg)"), ContainsSubstring("sub/a.jpg is there: write /"));
+  fs::copy_file(Fixture("rgb444.jpg"), dir.path / "50% \xc3\xa9.jpg");
+  CHECK_THAT(says("50%25%20%C3%A9.jpg"), ContainsSubstring("but 50% \xc3\xa9.jpg is there"));
+  CHECK_THAT(says("50%zz%2.jpg"), !ContainsSubstring("is there"));
   CHECK_THAT(says("http://example.org/a.jpg"), ContainsSubstring("a URL: download"));
   CHECK_THAT(says("B.JPG"), ContainsSubstring("but b.jpg is there"));
   CHECK_THAT(says("train2017/b.jpg"), ContainsSubstring("b.jpg is there, without the folders"));
@@ -397,6 +401,36 @@ TEST_CASE("a classifier's COCO list needs ids that can be matched") {
   CHECK_THAT(
       error(R"({"images": [], "categories": [{"id": null, "name": "x"}], "annotations": []})"),
       ContainsSubstring("the id of a category is null"));
+}
+
+TEST_CASE(
+    "a classifier's COCO list says which images it leaves out, and which classes aren't there") {
+  TempDir dir("listed");
+  const std::string path = dir.Write("a.json", R"({
+ "images": [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "b.jpg"}, {"id": 3},
+            {"id": 4, "file_name": "d.jpg"}],
+ "annotations": [{"image_id": 1, "category_id": 1}, {"image_id": 4, "category_id": 2},
+                 {"image_id": 3, "category_id": 1}],
+ "categories": [{"id": 1, "name": "x"}, {"id": 3}, {"id": 2, "name": "x"}, {"id": 4, "name": "y"}]})");
+  const ImageList list = ReadImageList(path, dir.path);
+  CHECK(list.classes == std::vector<std::string>{"x", "y"});  // one of each name
+  CHECK(list.files == std::vector<std::string>{"a.jpg", "d.jpg"});
+  CHECK(list.labels == std::vector<int32_t>{0, 0});
+  REQUIRE(list.problems.size() == 2);
+  CHECK(list.problems[0].code == "image.no_class");
+  CHECK(list.problems[0].where == path + ":2:46");
+  CHECK(list.problems[1].code == "image.no_file_name");
+  CHECK(list.problems[1].image_id == 3);
+  CHECK_THROWS_WITH(ReadImageList(path, dir.path, {"x", "z"}),
+                    ContainsSubstring("no category is named `z`") && ContainsSubstring("x, y"));
+}
+
+TEST_CASE("classes whose folders would be one are told") {
+  TempDir dir("crops");
+  CocoDataset d = LoadCoco(dir.Write("a.json", R"({"images": [], "annotations": [],
+ "categories": [{"id": 1, "name": "a/b"}, {"id": 2, "name": "a_b"}]})"));
+  CHECK_THROWS_WITH(CutBoxes(d, dir.path, dir.path / "out"),
+                    ContainsSubstring("`a/b` and `a_b` would share the folder a_b"));
 }
 
 TEST_CASE("a classifier's config is audited too") {

@@ -170,6 +170,35 @@ TEST_CASE("boxes go with the pixels through resize and mirrors") {
   CHECK(flips == std::set<int>{0, 1, 2, 3});
 }
 
+TEST_CASE("a sliver that a mirror leaves no area in single precision isn't trained on") {
+  TempDir dir("sliver");
+  RgbImage image;
+  image.Reset(800, 600);
+  WriteFileAtomic(dir.path / "a.jpg", EncodeJpeg(image, 90));
+  const std::string json = dir.Write("a.json", R"({
+ "images": [{"id": 1, "file_name": "a.jpg", "width": 800, "height": 600}],
+ "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1e-6, 5, 2e-6, 50]},
+                 {"id": 2, "image_id": 1, "category_id": 2, "bbox": [10, 20, 30, 40]},
+                 {"id": 3, "image_id": 1, "category_id": 1, "bbox": [5, 1e-7, 9, 1e-7], "iscrowd": 1}],
+ "categories": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]})");
+  LoaderOptions options;
+  options.img_prefix = dir.path.string();
+  options.scales = {{800, 600}};
+  options.samples_per_gpu = 1;
+  options.flip_ratio = options.vertical_flip_ratio = 1;
+  Loader loader(std::make_shared<CocoDataset>(LoadCoco(json)), options);
+  Batch batch;
+  loader.StartEpoch(0);
+  REQUIRE(loader.Next(&batch));
+  CHECK(batch.box_counts[0] == 1);
+  CHECK(batch.ignore_counts[0] == 0);
+  CHECK(std::vector<float>(batch.boxes.begin(), batch.boxes.begin() + 4) ==
+        std::vector<float>{760, 540, 790, 580});
+  CHECK(batch.labels[0] == 1);
+  CHECK(batch.labels[1] == -1);
+  CHECK(batch.boxes[4] == 0);
+}
+
 TEST_CASE("a range of scales stays within its padded shapes") {
   Drawn drawn;
   LoaderOptions options = drawn.Options();

@@ -86,6 +86,10 @@ struct CocoDataset {
 // `options.classes` that the file doesn't have, and under kStrict for the first problem.
 CocoDataset LoadCoco(const std::filesystem::path& json, const CocoOptions& options = {});
 
+// Whether a JSON file is rather a config than annotations: a key of the one (`_base_`, `model`,
+// `data`) comes before any of the other. False for what can't be read, which LoadCoco says.
+bool HoldsConfig(const std::filesystem::path& json);
+
 // The same images `times` over, as mmdetection's RepeatDataset: a longer epoch of a small set. Each
 // copy is drawn and augmented by itself. Ids are those of the originals, so this is for training
 // only. Throws UsageError when there would be more than 2^30 images.

@@ -30,9 +30,10 @@ ImageList ListImageFolder(const std::filesystem::path& root,
                           const std::vector<std::string>& classes = {});
 
 // A COCO file (.json): an image's label is the category of its annotations, which need no boxes;
-// images without one are passed over, two categories in one image are a UsageError. Or a text file
-// with `<file> <label>` a line; the label is the last word, a number from 0 or a name
-// of `classes`. Empty lines and lines that begin with # are passed over. Without `classes`, labels
+// images without one are problems, those of other categories than `classes` are passed over, two
+// categories in one image or a class that is no category are a UsageError. Or a text file with
+// `<file> <label>` a line; the label is last, a number from 0 or a name of `classes`, which may
+// have spaces. Empty lines and lines that begin with # are passed over. Without `classes`, labels
 // are numbers and classes are named after them. Throws UsageError with file:line.
 ImageList ReadImageList(const std::filesystem::path& list, const std::filesystem::path& root,
                         const std::vector<std::string>& classes = {});

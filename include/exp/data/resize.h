@@ -38,6 +38,18 @@ void ResizeAntialias(const uint8_t* source, int width, int height, size_t source
                      const ResizeBox& box, uint8_t* out, int out_width, int out_height,
                      size_t out_stride, Mirror mirror = {});
 
+// Of a resize to `width` x `height`, the pixels from (x, y) on.
+struct ResizeWindow {
+  int64_t width = 0, height = 0;
+  int64_t x = 0, y = 0;
+};
+
+// The same for a part of the result alone, `out_width` x `out_height` pixels of it: what the rest
+// would take in memory and time (of a very long image, without end) isn't needed.
+void ResizeAntialias(const uint8_t* source, int width, int height, size_t source_stride,
+                     const ResizeBox& box, const ResizeWindow& window, uint8_t* out, int out_width,
+                     int out_height, size_t out_stride, Mirror mirror = {});
+
 struct Size {
   int width = 0;
   int height = 0;

@@ -53,10 +53,14 @@ EpochPlanner::EpochPlanner(const LoaderOptions& options, std::vector<int32_t> im
     group_of_[static_cast<size_t>(image)] = group;
     groups_[static_cast<size_t>(group)].push_back(image);
     for (size_t s = 0; s < scales_.size(); ++s) {
-      Size low = Resized(size, scales_[s].low), high = Resized(size, scales_[s].high);
+      // An image may be larger between the two ends than at either, where one bound rises and the
+      // other falls.
+      const ScaleStep& step = scales_[s];
+      const Size most = Resized(size, {std::max(step.low.width, step.high.width),
+                                       std::max(step.low.height, step.high.height)});
       Size& largest = largest_[static_cast<size_t>(group)][s];
-      largest.width = std::max({largest.width, low.width, high.width});
-      largest.height = std::max({largest.height, low.height, high.height});
+      largest.width = std::max(largest.width, most.width);
+      largest.height = std::max(largest.height, most.height);
       padded_[static_cast<size_t>(group)][s] = {RoundUp(largest.width, options_.size_divisor),
                                                 RoundUp(largest.height, options_.size_divisor)};
     }

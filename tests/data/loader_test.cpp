@@ -221,6 +221,30 @@ TEST_CASE("a range of scales stays within its padded shapes") {
   CHECK(shorter.size() > 30);
 }
 
+TEST_CASE("a range whose bounds go opposite ways is largest between its ends, and fits") {
+  Drawn drawn;  // 80x64 and 64x80
+  LoaderOptions options = drawn.Options();
+  // The longer side is 75 and 101 at the ends, and about 120 where the bounds meet.
+  options.scales = {{320, 60}, {101, 100}};
+  options.multiscale = MultiscaleMode::kRange;
+  options.range_steps = 1;
+  options.samples_per_gpu = 1;
+  options.size_divisor = 1;
+  Loader loader(drawn.set, options);
+  int longest = 0;
+  for (uint32_t epoch = 0; epoch < 20; ++epoch) {
+    Batch b;
+    loader.StartEpoch(epoch);
+    while (loader.Next(&b)) {
+      REQUIRE(b.image_sizes[0] <= b.height);
+      REQUIRE(b.image_sizes[1] <= b.width);
+      longest = std::max({longest, b.image_sizes[0], b.image_sizes[1]});
+    }
+  }
+  CHECK(longest > 110);
+  CHECK(longest < 125);
+}
+
 // A whole folder may be missing, whose images lie one after another.
 
 // Report 8 (detectron2#143): never a hang; tests/data/hostile_test.cpp has what isn't even a file.

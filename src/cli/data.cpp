@@ -95,7 +95,7 @@ void AddCrops(Command parent) {
     data::CropReport report = data::CutBoxes(dataset, images, flags->out, flags->crops);
     int64_t all = 0;
     for (const auto& [name, count] : report.cut) {
-      fmt::print("{:8} {}\n", count, name);
+      fmt::print("{:8} {}\n", count, Printable(name));
       all += count;
     }
     fmt::print("cut {} boxes of {} images into {}; left out {}\n", all, dataset.images.size(),

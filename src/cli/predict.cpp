@@ -234,7 +234,8 @@ void Classify(train::Inference& model, const std::vector<fs::path>& files, const
   for (const train::ClassScores& s : model.Classify(list)) {
     auto best =
         static_cast<size_t>(std::max_element(s.scores.begin(), s.scores.end()) - s.scores.begin());
-    fmt::print("{}: {} ({:.3f})\n", Printable(s.file), list->classes[best], s.scores[best]);
+    fmt::print("{}: {} ({:.3f})\n", Printable(s.file), Printable(list->classes[best]),
+               s.scores[best]);
     nlohmann::json scores;
     for (size_t k = 0; k < s.scores.size(); ++k) scores[list->classes[k]] = s.scores[k];
     results.push_back({{"file_name", s.file}, {"class", list->classes[best]}, {"scores", scores}});

@@ -11,6 +11,7 @@ namespace xp::config {
 namespace {
 
 constexpr size_t kMaxDepth = 100;
+constexpr const char* kLargeInts = "write it with a decimal point, or in quotes to keep it as text";
 
 // nlohmann's SAX interface gives no places. This iterator runs ahead of the parser by at most a
 // character and remembers where the last token started.
@@ -110,7 +111,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t value, const string_t& text) override {
     // nlohmann makes floats of ints that are too large for it.
     if (text.find_first_of(".eE") == std::string::npos) {
-      Fail("the int " + text.substr(0, 40) + " doesn't fit into 64 bits");
+      Fail("the int " + text.substr(0, 40) + " doesn't fit into 64 bits", kLargeInts);
     }
     return Add(Node(value));
   }
@@ -120,7 +121,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& value) override {
     Node& dict = open_.back();
     if (const Node* earlier = dict.Find(value)) {
-      Fail("the key `" + value + "` is already set at " + earlier->Where());
+      Fail("the key `" + value + "` is already set at " + earlier->Where(),
+           "remove one of the two");
     }
     keys_.back() = std::move(value);
     return true;
@@ -132,7 +134,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
                    const nlohmann::detail::exception& error) override {
     std::string what = error.what();
     if (what.find("number overflow") != std::string::npos)
-      Fail("a number doesn't fit into 64 bits");
+      Fail("a number doesn't fit into 64 bits", kLargeInts);
     size_t colon = what.rfind("; ");
     if (colon != std::string::npos) what.resize(std::min(what.size(), colon + 200));
     const Origin here{source_, tracker_.line, std::max(1, tracker_.column)};
@@ -148,11 +150,11 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   Origin Here() const {
     return places_.InFile({source_, tracker_.token_line, tracker_.token_column});
   }
-  [[noreturn]] void Fail(const std::string& what) const {
-    throw UsageError({.what = what, .where = Here().Text()});
+  [[noreturn]] void Fail(const std::string& what, const std::string& next) const {
+    throw UsageError({.what = what, .where = Here().Text(), .next = next});
   }
   bool Open(Node node) {
-    if (open_.size() >= kMaxDepth) Fail("nested more than 100 levels deep");
+    if (open_.size() >= kMaxDepth) Fail("nested more than 100 levels deep", "flatten it");
     node.set_origin(Here());
     open_.push_back(std::move(node));
     keys_.emplace_back();

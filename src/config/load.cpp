@@ -156,7 +156,8 @@ Node Loader::Parse(const std::string& text, const fs::path& path) {
   } else {
     throw UsageError({.what = fmt::format("a config can't end in `{}`", ending),
                       .where = path.string(),
-                      .expected = "a .yaml, .yml, .json, .toml or .py file"});
+                      .expected = "a .yaml, .yml, .json, .toml or .py file",
+                      .next = "rename it by the language that it is written in"});
   }
   if (node.IsNull()) {
     node = Node::Dict();
@@ -168,7 +169,8 @@ Node Loader::Parse(const std::string& text, const fs::path& path) {
   if (!node.IsDict()) {
     throw UsageError({.what = fmt::format("the config is {}", KindName(node.kind())),
                       .where = node.Where(),
-                      .expected = "keys with values at the top level, such as `model: ...`"});
+                      .expected = "keys with values at the top level, such as `model: ...`",
+                      .next = "check that this is the file you mean"});
   }
   return node;
 }
@@ -193,7 +195,8 @@ Node Loader::WithBases(Node own, const fs::path& path) {
   if (mm != nullptr && plain != nullptr) {
     throw UsageError({.what = "both `_base_` and `_BASE_` are given",
                       .where = plain->Where(),
-                      .expected = "one of them"});
+                      .expected = "one of them",
+                      .next = "keep `_base_` for mmengine's rules, `_BASE_` for detectron2's"});
   }
   if (mm != nullptr) {
     Node bases = *mm;
@@ -220,7 +223,8 @@ std::vector<Node> Loader::BaseList(const Node& bases, const char* key) const {
   if (!fits) {
     throw UsageError({.what = fmt::format("`{}` is {}", key, Brief(bases)),
                       .where = bases.Where(),
-                      .expected = "a path or a list of paths, relative to this file"});
+                      .expected = "a path or a list of paths, relative to this file",
+                      .next = fmt::format("write {}: base.yaml, or remove it", key)});
   }
   return list;
 }

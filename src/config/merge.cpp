@@ -20,7 +20,8 @@ bool Deletes(const Node& dict, const std::string& path) {
   if (!flag->IsBool()) {
     throw UsageError({.what = fmt::format("`{}` is {}", JoinPath(path, kDelete), Brief(*flag)),
                       .where = flag->Where(),
-                      .expected = "true or false, without quotes"});
+                      .expected = "true or false, without quotes",
+                      .next = "write true to replace the dict whole"});
   }
   return flag->AsBool();
 }
@@ -89,7 +90,9 @@ void MergeElements(Node& base, const Node& over, const std::string& path,
       if (!fits || from < 0 || from >= count) {
         throw UsageError({.what = fmt::format("`{}` has no element {}", path, entry.key),
                           .where = entry.value.Where(),
-                          .expected = fmt::format("an index from 0 to {}", count - 1)});
+                          .expected = count == 0 ? "elements: it is empty"
+                                                 : fmt::format("an index from 0 to {}", count - 1),
+                          .next = "write the whole list, or correct the index"});
       }
     }
     for (int64_t i = from; i < to; ++i) {

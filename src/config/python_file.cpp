@@ -92,8 +92,9 @@ class NewStyle {
     if (std::find(open_.begin(), open_.end(), name) != open_.end() || open_.size() > 100) {
       std::string chain;
       for (const std::string& step : open_) chain += "\n    " + step + " ->";
-      throw UsageError(
-          {.what = "the config imports itself:" + chain + "\n    " + name, .where = open_.back()});
+      throw UsageError({.what = "the config imports itself:" + chain + "\n    " + name,
+                        .where = open_.back(),
+                        .next = "remove one of these imports"});
     }
     // A file is run anew for each import, as in mmengine, so that its values aren't shared; files
     // that import each other twice would double that with each level.

@@ -32,8 +32,9 @@ Quantiles QuantilesOf(std::vector<double> values) {
 // A name that is absolute or climbs out of its folder.
 bool LeavesFolder(const std::string& name) {
   if (name.starts_with('/')) return true;
-  return name.find("..") != std::string::npos &&
-         std::filesystem::path(name).lexically_normal().string().starts_with("..");
+  if (name.find("..") == std::string::npos) return false;
+  const std::filesystem::path normal = std::filesystem::path(name).lexically_normal();
+  return *normal.begin() == "..";
 }
 
 // The checks and the summary of one part that need no file but the annotations.

@@ -141,8 +141,10 @@ class Builder {
         missing.push_back(name);
       } else if (std::any_of(chosen.begin(), chosen.end(),
                              [&](const Category& c) { return c.id == found->id; })) {
-        throw UsageError(
-            {.what = fmt::format("class `{}` is listed twice", name), .where = "classes"});
+        throw UsageError({.what = fmt::format("class `{}` is listed twice", name),
+                          .where = out_->path,
+                          .expected = "each of `classes` once",
+                          .next = "remove one of the two"});
       } else {
         chosen.push_back(*found);
       }

@@ -10,6 +10,7 @@
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "exp/base/parallel.h"
+#include "exp/base/system_advice.h"
 #include "exp/data/image_io.h"
 #include "exp/data/jpeg.h"
 
@@ -60,18 +61,18 @@ class Cutter {
     for (const Category& c : dataset_.categories) {
       const auto [other, fresh] = taken.emplace(FolderName(c.name), c.name);
       if (!fresh && other->second != c.name) {
-        throw UsageError(
-            {.what = fmt::format("the classes `{}` and `{}` would share the folder {}",
-                                 other->second, c.name, other->first),
-             .where = dataset_.path,
-             .expected = "names that stay apart when `/` is written as `_`",
-             .next = "rename one of them"});
+        throw UsageError({.what = fmt::format("the classes `{}` and `{}` would share the folder {}",
+                                              other->second, c.name, other->first),
+                          .where = dataset_.path,
+                          .expected = "names that stay apart when `/` is written as `_`",
+                          .next = "rename one of them"});
       }
       std::error_code error;
       fs::create_directories(out_ / FolderName(c.name), error);
       if (error) {
         throw JobError({.what = "can't be made: " + error.message(),
-                        .where = (out_ / FolderName(c.name)).string()});
+                        .where = (out_ / FolderName(c.name)).string(),
+                        .next = WriteAdvice(error.value())});
       }
       report_.cut[c.name] = 0;
     }
@@ -96,8 +97,10 @@ class Cutter {
                     r.y2 > r.y1;
       const std::string& name = dataset_.categories[static_cast<size_t>(a.category)].name;
       if (usable) {
-        std::string file =
-            fmt::format("{}_{}.jpg", FolderName(fs::path(info.file_name).stem().string()), a.id);
+        // Room for the id and the ending, within what a name may have (255 bytes).
+        constexpr size_t kLongest = 200;
+        const std::string stem = FolderName(fs::path(info.file_name).stem().string());
+        std::string file = fmt::format("{}_{}.jpg", stem.substr(0, kLongest), a.id);
         WriteFileAtomic(out_ / FolderName(name) / file, EncodeJpeg(Cut(image, r), o_.quality));
       }
       std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <unordered_set>
 #include <utility>
 
 #include "exp/base/error.h"
@@ -45,9 +46,8 @@ double ReadRatio(const Reader& reader, const char* key, double fallback) {
   return reader.DoubleWithin(key, fallback, 0, 1);
 }
 
-// Names, or one file with a name a line.
-std::vector<std::string> ReadClasses(const Reader& part) {
-  if (!part.Has("classes")) return {};
+// Names as they are given, or of one file with a name a line.
+std::vector<std::string> GivenClasses(const Reader& part) {
   std::vector<std::string> names = part.Strings("classes");
   if (names.size() != 1) return names;
   const std::filesystem::path file = names[0];
@@ -63,7 +63,20 @@ std::vector<std::string> ReadClasses(const Reader& part) {
   if (names.empty()) {
     throw UsageError({.what = "the file of class names is empty",
                       .where = file.string(),
-                      .expected = "a name a line"});
+                      .expected = "a name a line",
+                      .next = "check the path (`classes`)"});
+  }
+  return names;
+}
+
+std::vector<std::string> ReadClasses(const Reader& part) {
+  if (!part.Has("classes")) return {};
+  std::vector<std::string> names = GivenClasses(part);
+  std::unordered_set<std::string> seen;
+  for (const std::string& name : names) {
+    if (!seen.insert(name).second)
+      part.Bad("classes", fmt::format("has `{}` twice", name), "each class once",
+               "remove one of the two");
   }
   return names;
 }
@@ -262,7 +275,8 @@ AuditOptions ReadAuditOptions(const Reader& config, std::optional<Policy> policy
   if (o.parts.empty()) {
     throw UsageError({.what = "the config has no data to check",
                       .where = config.Where(""),
-                      .expected = "`data.train` or `data.val`"});
+                      .expected = "`data.train` or `data.val`",
+                      .next = "add one, or name an annotation file or a folder of class folders"});
   }
   ReadModelForAudit(config, &o);
   return o;

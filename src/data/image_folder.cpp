@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "exp/base/error.h"
+#include "exp/base/system_advice.h"
 #include "exp/base/walk.h"
 #include "exp/data/image_io.h"
 #include "exp/data/image_list.h"
@@ -61,7 +62,8 @@ class FolderLister {
                                 const std::string& expected) {
     throw UsageError({.what = "can't be listed: " + error.message(),
                       .where = folder.string(),
-                      .expected = expected});
+                      .expected = expected,
+                      .next = ReadAdvice(error.value())});
   }
 
   // What isn't there (a link that leads nowhere) or is no regular file is an image that can't be
@@ -103,7 +105,8 @@ ImageList ListImageFolder(const fs::path& root, const std::vector<std::string>& 
     if (files.empty()) {
       throw UsageError({.what = "no image is in it",
                         .where = (root / list.classes[label]).string(),
-                        .expected = "files ending in .jpg, .jpeg, .png or .webp"});
+                        .expected = "files ending in .jpg, .jpeg, .png or .webp",
+                        .next = "remove the folder, or list the other classes in `classes`"});
     }
     list.labels.insert(list.labels.end(), files.size(), static_cast<int32_t>(label));
     list.files.insert(list.files.end(), files.begin(), files.end());

@@ -13,6 +13,7 @@
 #include "exp/base/error.h"
 #include "exp/base/file_kind.h"
 #include "exp/base/printable.h"
+#include "exp/base/system_advice.h"
 #include "exp/data/jpeg.h"
 #include "src/data/png_webp.h"
 
@@ -41,8 +42,10 @@ bool StartsWith(std::span<const uint8_t> bytes, std::string_view magic, size_t a
       {.what = what, .where = name, .expected = "a JPEG, PNG or WebP image", .next = advice});
 }
 
-[[noreturn]] void CantRead(const std::string& path, const std::string& what) {
-  throw UsageError({.what = what, .where = Printable(path), .expected = "an image file"});
+[[noreturn]] void CantRead(const std::string& path, const std::string& what,
+                           const std::string& next) {
+  throw UsageError(
+      {.what = what, .where = Printable(path), .expected = "an image file", .next = next});
 }
 
 struct Descriptor {
@@ -139,21 +142,24 @@ void DecodeImage(std::span<const uint8_t> bytes, const std::string& name, bool a
 
 std::string ReadImageFile(const std::string& path) {
   constexpr int64_t kLargest = int64_t{2} << 30;
-  if (path.find('\0') != std::string::npos) CantRead(path, "the name holds a NUL character");
+  if (path.find('\0') != std::string::npos)
+    CantRead(path, "the name holds a NUL character", "mend the name");
   // Without O_NONBLOCK a pipe would be waited for here already.
   Descriptor d{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat status {};
   if (d.fd < 0 || ::fstat(d.fd, &status) != 0)
-    CantRead(path, std::string("can't be opened: ") + std::strerror(errno));
-  if (S_ISDIR(status.st_mode)) CantRead(path, "is a folder");
-  if (!S_ISREG(status.st_mode)) CantRead(path, "is not a regular file");
-  if (status.st_size > kLargest) CantRead(path, "is over 2 GiB: no image is that large");
+    CantRead(path, std::string("can't be opened: ") + std::strerror(errno), ReadAdvice(errno));
+  if (S_ISDIR(status.st_mode)) CantRead(path, "is a folder", ReadAdvice(EISDIR));
+  if (!S_ISREG(status.st_mode)) CantRead(path, "is not a regular file", "check the path");
+  if (status.st_size > kLargest)
+    CantRead(path, "is over 2 GiB: no image is that large", "check the path");
   std::string content(static_cast<size_t>(status.st_size), '\0');
   size_t done = 0;
   while (done < content.size()) {
     ssize_t n = ::read(d.fd, content.data() + done, content.size() - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) CantRead(path, std::string("can't be read: ") + std::strerror(errno));
+    if (n < 0)
+      CantRead(path, std::string("can't be read: ") + std::strerror(errno), ReadAdvice(errno));
     if (n == 0) break;  // it shrank meanwhile
     done += static_cast<size_t>(n);
   }

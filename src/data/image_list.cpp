@@ -35,8 +35,10 @@ class TextList {
       if (line.text[0] != '#') Add(line);
     }
     if (list_.files.empty())
-      throw UsageError(
-          {.what = "the list is empty", .where = list_.path, .expected = "<file> <label> a line"});
+      throw UsageError({.what = "the list is empty",
+                        .where = list_.path,
+                        .expected = "<file> <label> a line",
+                        .next = "check the path (`ann_file`)"});
     return std::move(list_);
   }
 
@@ -166,7 +168,8 @@ class CocoLabels {
     if (list_.files.empty()) {
       throw UsageError({.what = "no image has an annotation of one of the classes",
                         .where = list_.path,
-                        .expected = "annotations with image_id and category_id"});
+                        .expected = "annotations with image_id and category_id",
+                        .next = "check `ann_file` and `classes`"});
     }
     LocateProblems();
     return std::move(list_);
@@ -179,7 +182,8 @@ class CocoLabels {
     auto [line, column] = LocateOffsets(list_.path, {offset})[0];
     throw UsageError({.what = fmt::format("{} is {}, not an integer", what, raw_.Show(id)),
                       .where = fmt::format("{}:{}:{}", list_.path, line, column),
-                      .expected = "integers as ids"});
+                      .expected = "integers as ids",
+                      .next = "number images and categories with integers"});
   }
 
   void LeaveOut(const char* code, const RawImage& image, const char* lacks) {

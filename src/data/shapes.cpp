@@ -11,6 +11,7 @@
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "exp/base/philox.h"
+#include "exp/base/system_advice.h"
 #include "exp/data/jpeg.h"
 
 namespace xp::data {
@@ -190,7 +191,8 @@ void DrawShapes(const std::filesystem::path& dir, const ShapesOptions& options) 
   std::filesystem::create_directories(dir / "images", error);
   if (error) {
     throw JobError({.what = "the folder can't be made: " + error.message(),
-                    .where = (dir / "images").string()});
+                    .where = (dir / "images").string(),
+                    .next = WriteAdvice(error.value())});
   }
   DrawSplit(dir, options, "train", 0, options.images);
   if (options.val > 0) DrawSplit(dir, options, "val", 1, options.val);

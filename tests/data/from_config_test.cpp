@@ -129,6 +129,7 @@ TEST_CASE("a mistake in a data part is named with its place") {
   refused("size_divisor: 0", "an int from 1 to 4096");
   refused("last_batch: half", "half");
   refused("policy: lax", "lax");
+  refused("classes: [a, a]", "`data.train.classes` has `a` twice");
   refused("classes: none.txt", "`data.train.classes` is a file that isn't there");
   refused("augment: {expand: {ratio: [3, 2]}}", "not a range");
   refused("augment: {mosaic: {fill: [1, 2]}}", "not a colour");

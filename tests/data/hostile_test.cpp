@@ -269,6 +269,8 @@ TEST_CASE("a missing image's name is looked into") {
   CHECK_THAT(note("/etc/passwd"), ContainsSubstring("/etc/passwd"));
   CHECK(note("sub/../b.jpg") == "no image.outside_prefix");
   CHECK(note("a..b.jpg") == "no image.outside_prefix");
+  CHECK(note("..b.jpg") == "no image.outside_prefix");
+  CHECK_THAT(note(".."), ContainsSubstring("is .."));
 }
 
 TEST_CASE("image files of other kinds are called what they are") {

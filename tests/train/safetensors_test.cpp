@@ -110,6 +110,19 @@ TEST_CASE("malformed safetensors files are named with their place") {
   REQUIRE(ProblemOf(FileOf("{" + one + "}   ", eight)).empty());
   REQUIRE(ProblemOf(FileOf("{}", "")).empty());
   REQUIRE(ProblemOf(FileOf(R"({"__metadata__":{"k":"v"}})", "")).empty());
+  // What safetensors 0.8.0 (Rust) reads, odd as it is.
+  for (const std::string& odd :
+       {R"({"__metadata__":null,)" + one + "}", R"({"__metadata__":{},)" + one + "}",
+        "{" + one + "}\n\t ",
+        "{\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[8,8]}," + one + "}",
+        std::string(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":null}})"),
+        std::string(
+            R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":[[[[[[[[[1]]]]]]]]]}})"),
+        std::string(R"({"a\u0000b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})"),
+        std::string(R"({"":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})")}) {
+    INFO(odd);
+    CHECK(ProblemOf(FileOf(odd, eight)).empty());
+  }
 
   auto has = [](const std::string& header, const std::string& data, const std::string& text) {
     INFO(header);
@@ -128,8 +141,17 @@ TEST_CASE("malformed safetensors files are named with their place") {
   has(R"({"__metadata__":3})", "", "not an object");
   has(R"({"a":3})", "", "tensor `a`");
   has(R"({"a":{"dtype":"F32","shape":[2]}})", eight, "not as the format says");
-  has(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", eight,
-      "not as the format says");
+  has(R"({"a":["F32",[2],[0,8]]})", eight, "not as the format says");
+  has(R"({"a":null})", "", "not as the format says");
+  has(R"({"__metadata__":[]})", "", "not an object");
+  has(R"({"__metadata__":{"k":null}})", "", "not a string");
+  has(R"({"__metadata__":{},"__metadata__":{}})", "", "`__metadata__` is given twice");
+  has("{" + one + "}" + std::string(1, '\0'), eight, "byte 62: a zero byte");
+  has("{" + one + "}{}", eight, "byte 62");
+  has("\xef\xbb\xbf{" + one + "}", eight, "byte 8");
+  has(R"({"__metadata__":{"k":"\ud800"}})", "", "not valid JSON");
+  has(R"({"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,8]}})", eight,
+      "no whole number");
   has(R"({"a":{"dtype":"F8_E4M3","shape":[9],"data_offsets":[0,8]}})", eight, "don't fit F8_E4M3");
   has(R"({"a":{"dtype":"C64","shape":[2],"data_offsets":[0,8]}})", eight, "don't fit C64");
   has(R"({"a":{"dtype":"NEW","shape":[2],"data_offsets":[1,8]}})", eight, "leaves a hole");

@@ -173,8 +173,11 @@ void TellLeftOut(const Prepared& p, Early& early) {
   const std::string left_out = snapshot::LeftOut(p.info.code_json);
   if (left_out.empty()) return;
   Tell("warning: {}\n  next: {}\n", left_out,
-       "run in a work tree of git, or see snapshot.exclude, .max_file_bytes and .code in "
-       "docs/record.md");
+       left_out.find("snapshot.max_") != std::string::npos
+           ? "snapshot.max_file_bytes and snapshot.max_total_bytes raise the limits; "
+             "snapshot.exclude: [FOLDER, ...] names what is no code"
+           : "run in a work tree of git that can be read whole; snapshot.exclude: [FOLDER, ...] "
+             "names what is no code");
   early.push_back({"code.left_out", left_out, ""});
 }
 

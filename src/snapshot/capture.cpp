@@ -10,6 +10,7 @@
 
 #include "exp/base/hash.h"
 #include "src/snapshot/exact.h"
+#include "src/snapshot/may_be_code.h"
 #include "src/snapshot/redact_file.h"
 
 namespace fs = std::filesystem;
@@ -18,7 +19,7 @@ using nlohmann::json;
 namespace xp::snapshot {
 namespace {
 
-constexpr int64_t kListedOmissions = 1000;
+constexpr size_t kListedOmissions = 1000;
 
 const char* StatusName(git_delta_t status) {
   switch (status) {
@@ -87,11 +88,13 @@ bool Capture::Excluded(const fs::path& path) const {
   return false;
 }
 
-void Capture::Omit(const std::string& path, const std::string& reason, int64_t bytes) {
+void Capture::Omit(const std::string& path, const std::string& reason, int64_t bytes, bool code) {
   ++omitted_count_;
+  if (code) ++omitted_code_count_;
   omitted_bytes_ += bytes;
-  if (omitted_count_ > kListedOmissions) return;
-  omitted_.push_back({{"path", CleanName(path)}, {"reason", reason}, {"bytes", bytes}});
+  std::vector<json>& list = code ? omitted_code_ : omitted_other_;
+  if (list.size() >= kListedOmissions) return;
+  list.push_back({{"path", CleanName(path)}, {"reason", reason}, {"bytes", bytes}, {"code", code}});
 }
 
 // Names hold secrets, too.
@@ -134,13 +137,14 @@ std::set<std::string> Capture::BeyondLimit(const std::string& workdir,
 }
 
 void Capture::AddFiles(const std::string& workdir, const std::set<std::string>& paths,
-                       const std::string& prefix) {
+                       const std::set<std::string>& untracked, const std::string& prefix) {
   std::set<std::string> beyond = BeyondLimit(workdir, paths);
-  for (const std::string& path : paths) AddFile(workdir, path, prefix, beyond.count(path) == 0);
+  for (const std::string& path : paths)
+    AddFile(workdir, path, prefix, untracked.count(path) > 0, beyond.count(path) == 0);
 }
 
 void Capture::AddFile(const std::string& workdir, const std::string& path,
-                      const std::string& prefix, bool fits) {
+                      const std::string& prefix, bool untracked, bool fits) {
   std::string file = workdir + path, full = prefix + path, content;
   ManifestEntry entry{.path = redactor_.Text(full, "a file's name")};
   struct stat info = {};
@@ -157,7 +161,7 @@ void Capture::AddFile(const std::string& workdir, const std::string& path,
   bool link = S_ISLNK(info.st_mode);
   entry.mode = link ? 0120000 : (info.st_mode & S_IXUSR) ? 0100755 : 0100644;
   auto omit = [&](const std::string& reason) {
-    Omit(full, reason, info.st_size);
+    Omit(full, reason, info.st_size, !untracked || MayBeCode(file));
     entries_.push_back(entry);
   };
   if (error) return omit(std::string("can't be read: ") + std::strerror(error));
@@ -246,6 +250,7 @@ void Capture::AddDeltas(git_diff* diff, git_index* index, const std::string& wor
       continue;
     }
     if (paths.changed.insert(path).second) {
+      if (d->status == GIT_DELTA_UNTRACKED) paths.untracked.insert(path);
       Count(out, StatusName(d->status));
       json& list = out["changed"];
       if (list.size() < 200) {
@@ -371,7 +376,7 @@ void Capture::AddTree(git_repository* repo, const std::string& prefix, json& out
   Paths paths = FindPaths(repo, head.get(), prefix, out);
   std::string workdir = git_repository_workdir(repo);
   auto nested = OpenNested(workdir, prefix, paths);
-  AddFiles(workdir, paths.changed, prefix);
+  AddFiles(workdir, paths.changed, paths.untracked, prefix);
   for (const std::string& path : paths.sparse) {
     entries_.push_back({.kind = 'S', .path = redactor_.Text(prefix + path, "a file's name")});
   }
@@ -407,6 +412,9 @@ CodeState Capture::Finish(const std::string& kind, const std::string& root,
                           const std::string& reason) {
   std::sort(entries_.begin(), entries_.end(),
             [](const ManifestEntry& a, const ManifestEntry& b) { return a.path < b.path; });
+  json omitted = omitted_code_;
+  for (size_t i = 0; i < omitted_other_.size() && omitted.size() < kListedOmissions; ++i)
+    omitted.push_back(omitted_other_[i]);
   std::string manifest = WriteManifest(entries_);
   std::vector<ManifestEntry> files;
   std::copy_if(entries_.begin(), entries_.end(), std::back_inserter(files),
@@ -418,14 +426,17 @@ CodeState Capture::Finish(const std::string& kind, const std::string& root,
     identity.Update(r["path"].get<std::string>() + '\0' + r["commit"].get<std::string>() + '\0');
   }
   identity.Update(WriteManifest(files));
-  json doc = {
-      {"kind", kind},
-      {"root", CleanName(root)},
-      {"reason", reason},
-      {"repositories", repositories_},
-      {"identity", identity.Digest().Hex()},
-      {"full", options_.mode == CodeMode::kFull},
-      {"omitted", {{"count", omitted_count_}, {"bytes", omitted_bytes_}, {"files", omitted_}}}};
+  json doc = {{"kind", kind},
+              {"root", CleanName(root)},
+              {"reason", reason},
+              {"repositories", repositories_},
+              {"identity", identity.Digest().Hex()},
+              {"full", options_.mode == CodeMode::kFull},
+              {"omitted",
+               {{"count", omitted_count_},
+                {"code", omitted_code_count_},
+                {"bytes", omitted_bytes_},
+                {"files", omitted}}}};
   if (!entries_.empty()) {
     doc["manifest"] = {{"entries", entries_.size()},
                        {"bytes", total_bytes_},

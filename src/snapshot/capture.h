@@ -29,7 +29,8 @@ class Capture {
 
  private:
   struct Paths {
-    std::set<std::string> changed;  // to be looked at in the work tree
+    std::set<std::string> changed;    // to be looked at in the work tree
+    std::set<std::string> untracked;  // of these, what git doesn't know
     std::set<std::string> sparse;
     std::set<std::string> nested;                      // repositories inside, submodules or not
     bool lost_index = false, sparse_checkout = false;  // then what is absent was never there
@@ -57,13 +58,14 @@ class Capture {
   bool HoldsSecret(git_repository* repo, const git_oid& id);
   std::string CleanName(const std::string& path);
   std::string Reason(const std::string& what);
+  // `untracked`: those of `paths` that nobody called code yet.
   void AddFiles(const std::string& workdir, const std::set<std::string>& paths,
-                const std::string& prefix);
+                const std::set<std::string>& untracked, const std::string& prefix);
   void AddFile(const std::string& workdir, const std::string& path, const std::string& prefix,
-               bool fits = true);
+               bool untracked, bool fits = true);
   std::set<std::string> BeyondLimit(const std::string& workdir,
                                     const std::set<std::string>& paths) const;
-  void Omit(const std::string& path, const std::string& reason, int64_t bytes);
+  void Omit(const std::string& path, const std::string& reason, int64_t bytes, bool code = true);
   std::string Store(const char* role, std::string bytes);
   bool Excluded(const std::filesystem::path& path) const;
 
@@ -74,8 +76,8 @@ class Capture {
   std::set<std::string> stored_;
   std::set<std::string> redacted_paths_;
   nlohmann::json repositories_ = nlohmann::json::array();
-  nlohmann::json omitted_ = nlohmann::json::array();
-  int64_t omitted_count_ = 0, omitted_bytes_ = 0, total_bytes_ = 0;
+  std::vector<nlohmann::json> omitted_code_, omitted_other_;  // not more than are listed
+  int64_t omitted_code_count_ = 0, omitted_count_ = 0, omitted_bytes_ = 0, total_bytes_ = 0;
 };
 
 }  // namespace xp::snapshot

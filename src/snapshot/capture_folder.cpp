@@ -103,6 +103,7 @@ void Capture::AddUnder(const std::string& workdir, const std::string& folder, Pa
   std::error_code error;
   if (fs::is_symlink(workdir + folder, error) || fs::is_regular_file(workdir + folder, error)) {
     paths.changed.insert(folder);
+    paths.untracked.insert(folder);
     return;
   }
   auto it = fs::recursive_directory_iterator(workdir + folder,
@@ -113,7 +114,10 @@ void Capture::AddUnder(const std::string& workdir, const std::string& folder, Pa
       if (directory) it.disable_recursion_pending();
       continue;
     }
-    if (!directory) paths.changed.insert(it->path().string().substr(workdir.size()));
+    if (directory) continue;
+    const std::string path = it->path().string().substr(workdir.size());
+    paths.changed.insert(path);
+    paths.untracked.insert(path);
   }
 }
 
@@ -142,7 +146,7 @@ void Capture::AddFolders(git_repository* repo, const std::string& workdir,
     entries_.push_back({.kind = 'E', .path = redactor_.Text(prefix + path, "a file's name")});
   }
   for (const std::string& path : walk.special) {
-    if (!paths.changed.count(path)) AddFile(workdir, path, prefix);
+    if (!paths.changed.count(path)) AddFile(workdir, path, prefix, true);
   }
   for (const auto& [path, why] : walk.unreadable) Omit(prefix + path, why, 0);
 }
@@ -194,7 +198,7 @@ std::string Capture::AddFolder(const fs::path& folder) {
       break;
     }
   }
-  AddFiles(root, paths, "");
+  AddFiles(root, paths, paths, "");
   return full ? "" : "; its files are kept, hidden ones aside";
 }
 

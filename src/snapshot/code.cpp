@@ -66,16 +66,18 @@ std::string LeftOut(const std::string& code_json) {
   const nlohmann::json code = nlohmann::json::parse(code_json, nullptr, false);
   if (!code.is_object() || !code.contains("omitted")) return "";
   const nlohmann::json& omitted = code["omitted"];
-  const int64_t count = omitted.value("count", int64_t{0});
+  // Records of older programs don't tell code from the rest.
+  const int64_t count = omitted.value("code", omitted.value("count", int64_t{0}));
   if (count == 0) return "";
   constexpr size_t kShown = 3;
-  const nlohmann::json files = omitted.value("files", nlohmann::json::array());
+  const nlohmann::json files = omitted.value("files", nlohmann::json::array());  // code first
   std::string text = "not all of the code is in the record: ";
-  for (size_t i = 0; i < files.size() && i < kShown; ++i) {
+  const size_t shown = std::min({files.size(), kShown, static_cast<size_t>(count)});
+  for (size_t i = 0; i < shown; ++i) {
     const std::string path = files[i].value("path", ""), reason = files[i].value("reason", "");
     text += (i > 0 ? "; " : "") + (path == "..." ? reason : path + ": " + reason);
   }
-  const int64_t more = count - static_cast<int64_t>(std::min(files.size(), kShown));
+  const int64_t more = count - static_cast<int64_t>(shown);
   return more > 0 ? fmt::format("{}; and {} more", text, more) : text;
 }
 

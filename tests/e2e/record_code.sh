@@ -58,10 +58,23 @@ repo; mkdir in out; echo 1 >in/x; echo 2 >out/y; commit; git sparse-checkout set
 check "sparse"; [ "$(code 'c["repositories"][0]["sparse"]')" = True ]
 repo; echo 1 >a; commit; git clone -q --bare . "$dir/bare.git"; cd "$dir/bare.git"; record; [ "$(code 'c["repositories"][0]["head"]')" = bare ]; kinds=$((kinds + 1))
 for said in "$(cat "$dir/out")" "$("$exp" show @)" "$("$exp" checkout @ "$dir/from-bare")"; do has "$said" "a bare repository has no work tree, so no file beside it is kept"; done
-repo; echo 1 >a; commit; head -c 3000 /dev/urandom >large; record --set +snapshot.max_file_bytes=2000
-has "$(cat "$dir/out")" "warning: not all of the code is in the record: large: larger than snapshot.max_file_bytes"
-rm -rf "$dir/r"; mkdir "$dir/r"; cd "$dir/r"; head -c 3000 /dev/urandom >large; record --set +snapshot.max_file_bytes=2000  # no repository at all
-for said in "$(cat "$dir/out")" "$("$exp" show @)"; do has "$said" "large: larger than snapshot.max_file_bytes"; done
+# What is too large: told where it may be code (git tracks it, a source, a script, a program), only listed where it is none.
+limit=(--set +snapshot.max_file_bytes=2000)
+large() { { printf %s "${2:-}"; head -c 3000 /dev/urandom; } >"$1"; }
+repo; echo 1 >a; large tracked.bin; commit; large tracked.bin; large model.py; large run '#!/bin/sh'; large ops.so $'\x7fELF'; record "${limit[@]}"
+has "$(cat "$dir/out")" "warning: not all of the code is in the record: model.py: larger than snapshot.max_file_bytes; ops.so: larger"
+has "$(cat "$dir/out")" "run: larger than snapshot.max_file_bytes; and 1 more"
+has "$(cat "$dir/out")" "next: snapshot.max_file_bytes and snapshot.max_total_bytes raise the limits"
+[ "$(grep -c "not all of the code" "$dir/out")" = 1 ] || fail "said more than once: $(cat "$dir/out")"
+has "$("$exp" show @)" "tracked.bin: larger than snapshot.max_file_bytes"
+repo; echo 1 >a; commit; large data.zip PK; large last.pth; mkdir d; large d/instances.json '{'; large video.mp4; mkfifo pipe; record "${limit[@]}"
+hasnt "$(cat "$dir/out")" "warning"
+for file in data.zip last.pth d/instances.json video.mp4 pipe; do has "$("$exp" show @)" "$file: "; done
+[ "$(code 'c["omitted"]["count"], c["omitted"]["code"]')" = "5 0" ] || fail "counts: $(code 'c["omitted"]')"
+rm -rf "$dir/r"; mkdir "$dir/r"; cd "$dir/r"; large data.zip PK; large model.py; record "${limit[@]}"  # no repository at all
+has "$(cat "$dir/out")" "not all of the code is in the record: model.py: larger than snapshot.max_file_bytes"
+hasnt "$(cat "$dir/out")" data.zip
+has "$("$exp" show @)" "data.zip: larger than snapshot.max_file_bytes"
 HOME=$PWD record; has "$(cat "$dir/out")" "a home folder is not taken for code, so none of its files is kept"
 repo; echo 1 >a; commit; echo 2 >a; [ "$(id -u)" != 0 ] || chown -R 12345 .; check "foreign owner"
 

@@ -34,11 +34,14 @@ refused_run() {
 # with term, step, images and causes; the record has it.
 expect 0 "lr 0.02 was set for batch 4" "${run[@]}" tiny.yaml --name batch --set data.samples_per_gpu=1
 warned batch config.lr "the linear rule gives lr 0.005"
-refused 1 "step 1 (epoch 1)" "${run[@]}" tiny.yaml --name nan --set optimizer.lr=1e18
+refused 1 "step 1 (epoch 1)" "${run[@]}" tiny.yaml --name nan --set optimizer.lr=1e18 --set data.train.times=20
 for text in "image ids" "loss_rpn_box_reg" "gradients by layer" "1. learning rate" "lower optimizer.lr" "exp replay"; do has "$(cat out)" "$text"; done
 refused 1 "--set optimizer.lr=2.5e+17" "${run[@]}" tiny.yaml --name nan1 --set data.samples_per_gpu=1 --set optimizer.lr=1e18
 [ "$(of nan 'r["state"], len(r["epochs"])')" = "failed 0" ] || fail "not recorded: $("$exp" show nan)"
 has "$(of nan 'r["reason"]')" "isn't finite at step 1"
+# Not at the end of its epoch of 60 steps: losses are looked at two steps late.
+[ "$("$exp" log nan --json | tail -1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["step"] <= 3)')" = True ] ||
+  fail "it went on: $("$exp" log nan | tail -3)"
 warned nan nonfinite.report "train_0000"
 has "$("$exp" show nan)" $'\n               next: likeliest learning rate'
 

@@ -25,9 +25,20 @@ std::optional<ForeignKey> FindForeignKey(const Node& root) {
                {"MODEL", kDetectron},
                {"SOLVER", kDetectron},
                {"DATASETS", kDetectron},
+               {"DATALOADER", kDetectron},
+               {"INPUT", kDetectron},
                {"architecture", kPaddle},
                {"TrainReader", kPaddle},
                {"TrainDataset", kPaddle},
+               {"EvalDataset", kPaddle},
+               {"TestDataset", kPaddle},
+               {"EvalReader", kPaddle},
+               {"TestReader", kPaddle},
+               {"LearningRate", kPaddle},
+               {"OptimizerBuilder", kPaddle},
+               {"pretrain_weights", kPaddle},
+               {"slim", kPaddle},
+               {"use_gpu", kPaddle},
                {"metric", kPaddle}};
   for (const auto& key : kKeys) {
     if (root.At(key.path) != nullptr) return ForeignKey{key.project, key.path};

@@ -219,4 +219,8 @@ TEST_CASE("whose config it is") {
   CHECK_FALSE(own("model: {}\ndata: {train: {type: RepeatDataset, dataset: {}}}\n", "a.py"));
   CHECK_FALSE(own("MODEL: {}\n", "a.yaml"));
   CHECK_FALSE(own("architecture: YOLOv3\n", "a.yml"));
+  // A part that others inherit from says whose it is, too.
+  CHECK_FALSE(own("epoch: 12\nLearningRate: {base_lr: 0.01}\n", "optimizer_1x.yml"));
+  CHECK_FALSE(own("use_gpu: true\nlog_iter: 20\n", "runtime.yml"));
+  CHECK_FALSE(own("INPUT: {FORMAT: BGR}\n", "Base.yaml"));
 }

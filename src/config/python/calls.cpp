@@ -63,7 +63,7 @@ Value Evaluator::Call(const Ast& ast) {
     Fail(ast,
          fmt::format("`{}` would be called, but configs are evaluated without running Python",
                      function.lazy->Text()),
-         "write type=" + function.lazy->name + " in a dict instead");
+         LazyAdvice(*function.lazy, "write type=" + function.lazy->name + " in a dict instead"));
   }
   if (function.type == Type::kModule) {
     Fail(ast, fmt::format("`{}` can't be used in a config", function.Text()),

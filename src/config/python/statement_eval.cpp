@@ -178,6 +178,11 @@ void Evaluator::Assign(const Ast& target, Value value) {
       return;
     case AstKind::kAttribute: {
       Value object = EvalChain(*target.kids[0]);
+      if (object.type == Type::kLazy) {
+        Fail(target,
+             fmt::format("`{}` isn't read, so that nothing in it can be set", object.lazy->Text()),
+             LazyAdvice(*object.lazy, "write the value out"));
+      }
       if (object.type != Type::kDict)
         Fail(target, fmt::format("{} has no attributes to set", WithArticle(object.type)));
       SetItem(target, object, Value::String(target.text), std::move(value));

@@ -109,6 +109,20 @@ void DictObject::Clear() {
   index.clear();
 }
 
+std::string LazyAdvice(const LazyObject& lazy, const std::string& otherwise) {
+  const std::string& module = lazy.module;
+  const bool relative = module.starts_with('.');
+  if (!relative && !module.starts_with("detectron2.config") &&
+      !module.starts_with("detectron2.model_zoo") && lazy.Text() != "detectron2.model_zoo" &&
+      module != "omegaconf") {
+    return otherwise;
+  }
+  const std::string program =
+      "of detectron2's LazyConfig, which is a program, give what it makes: LazyConfig.save(cfg, "
+      "\"config.yaml\")";
+  return relative ? "import bases inside `with read_base():`; " + program : program;
+}
+
 Value Arena::List(std::vector<Value> items, Type type) {
   lists_.push_back({std::move(items)});
   Value out;

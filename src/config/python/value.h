@@ -115,6 +115,10 @@ struct LazyObject {
   std::string Text() const { return module + "." + (name.empty() ? module : name); }
 };
 
+// What to do where more than its name is needed: detectron2's LazyConfigs are known by what they
+// import; for others `otherwise`.
+std::string LazyAdvice(const LazyObject& lazy, const std::string& otherwise);
+
 class Arena {
  public:
   Value List(std::vector<Value> items = {}, Type type = Type::kList);

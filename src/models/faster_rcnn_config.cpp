@@ -23,11 +23,11 @@ void ReadProposals(const Reader& r, graph::RpnProposalAttrs& p) {
   p.min_size = ReadFloat(r, "min_bbox_size", p.min_size);
 }
 
-// beta of the regression loss: L1Loss is 0.
-float ReadBeta(const Reader& loss, float fallback) {
+// beta of the regression loss: L1Loss is 0; a SmoothL1Loss without one has mmdetection's.
+float ReadBeta(const Reader& loss) {
   std::string type = loss.Choice("type", {"SmoothL1Loss", "L1Loss"}, "SmoothL1Loss");
   RequireNumber(loss, "loss_weight", 1);
-  return type == "L1Loss" ? 0.0f : ReadFloat(loss, "beta", fallback);
+  return type == "L1Loss" ? 0.0f : ReadFloat(loss, "beta", 1);
 }
 
 // `loss_cls` says nothing that could be otherwise; what it says must be so.
@@ -84,7 +84,7 @@ void ReadRpn(const Reader& model, FasterRcnnOptions& o) {
     o.round_anchors = head.Bool("anchor_generator.round", true);
     o.anchor_offset = ReadFloat(head, "anchor_generator.center_offset", 0);
     CheckClassLoss(head, true);
-    if (head.Has("loss_bbox")) o.rpn_beta = ReadBeta(head.Child("loss_bbox"), o.rpn_beta);
+    if (head.Has("loss_bbox")) o.rpn_beta = ReadBeta(head.Child("loss_bbox"));
     if (head.Has("bbox_coder")) ReadCoder(head.Child("bbox_coder"), o.rpn_targets.coder);
     o.train_proposals.coder = o.test_proposals.coder = o.rpn_targets.coder;
   }
@@ -115,7 +115,7 @@ void ReadRoiHead(const Reader& model, FasterRcnnOptions& o) {
                     : HeadInit::kTorchvision;
   o.class_agnostic = head.Bool("reg_class_agnostic", false);
   CheckClassLoss(head, false);
-  if (head.Has("loss_bbox")) o.roi_beta = ReadBeta(head.Child("loss_bbox"), o.roi_beta);
+  if (head.Has("loss_bbox")) o.roi_beta = ReadBeta(head.Child("loss_bbox"));
   if (head.Has("bbox_coder")) ReadCoder(head.Child("bbox_coder"), o.roi_targets.coder);
   o.detections.coder = o.roi_targets.coder;
   bool last = head.Choice("background", {"first", "last"}, "first") == "last";

@@ -114,9 +114,17 @@ TEST_CASE("every key has a description, and its default is one that the schema a
     CAPTURE(path);
     ++count;
     CHECK(property.contains("description"));
-    if (!property.contains("default") || !property.contains("enum")) return;
-    const auto& choices = property["enum"];
-    CHECK(std::find(choices.begin(), choices.end(), property["default"]) != choices.end());
+    if (!property.contains("default")) return;
+    const auto& fallback = property["default"];
+    if (property.contains("enum")) {
+      const auto& choices = property["enum"];
+      CHECK(std::find(choices.begin(), choices.end(), fallback) != choices.end());
+    }
+    if (!fallback.is_number()) return;
+    if (property.contains("minimum")) CHECK(fallback >= property["minimum"]);
+    if (property.contains("exclusiveMinimum")) CHECK(fallback > property["exclusiveMinimum"]);
+    if (property.contains("maximum")) CHECK(fallback <= property["maximum"]);
+    if (property.contains("exclusiveMaximum")) CHECK(fallback < property["exclusiveMaximum"]);
   };
   Properties(schema, "", visit);
   for (const auto& [name, definition] : schema["definitions"].items())

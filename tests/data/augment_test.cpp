@@ -89,6 +89,17 @@ TEST_CASE("colours are what Pillow and colorsys make of them") {
   AdjustContrast(1, &same);
   AdjustSaturation(1, &same);
   CHECK(same.pixels == image.pixels);
+  // Hues are a circle: back by a part of it is forward by the rest.
+  for (double turns : {-0.05, -0.25, -0.45}) {
+    RgbImage back = image, forward = image;
+    AdjustHue(turns, &back);
+    AdjustHue(1 + turns, &forward);
+    int worst = 0;
+    for (size_t i = 0; i < image.pixels.size(); ++i)
+      worst = std::max(worst, std::abs(int(back.pixels[i]) - int(forward.pixels[i])));
+    CHECK(worst <= 1);
+    CHECK(back.pixels != image.pixels);
+  }
 }
 
 TEST_CASE("photometric changes pixels, sometimes, and nothing else") {

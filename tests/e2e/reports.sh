@@ -124,6 +124,7 @@ for size in 0 1 300 900; do
   truncate -s $size cut/train_000003.jpg
   refused 2 "cut/train_000003.jpg" timeout 60 "${run[@]}" tiny.yaml --name jpeg --set data.train.img_prefix=cut
   has "$(cat out)" "on_error: skip"
+  [ $size -lt 300 ] || has "$(cat out)" "the file is truncated"
   expect 0 "finished" timeout 60 "${run[@]}" tiny.yaml --name "skip$size" --set data.train.img_prefix=cut --set +data.train.on_error=skip
   warned "skip$size" data.image_replaced "cut/train_000003.jpg"
 done

@@ -210,6 +210,13 @@ TEST_CASE("values of another type are named as they stand, and never taken for s
       LoadCoco(dir.Write("a.json", Coco(Annotation(R"(, "area": null, "iscrowd": null)"))));
   CHECK(none.problems.empty());
   CHECK(none.annotations[0].area == 12);
+  CHECK_FALSE(none.annotations[0].crowd);
+  for (const bool crowd : {true, false}) {
+    CocoDataset d = LoadCoco(dir.Write(
+        "a.json", Coco(Annotation(crowd ? R"(, "iscrowd": true)" : R"(, "iscrowd": false)"))));
+    CHECK(d.problems.empty());
+    CHECK(d.annotations[0].crowd == crowd);
+  }
 }
 
 TEST_CASE("a pipe, a device and a folder in the place of a file are named, not waited for") {

@@ -201,11 +201,16 @@ std::string BigEndian(uint32_t value, int bytes) {
   return text;
 }
 
-// A TIFF block whose only entry is an orientation of that type and count, big-endian.
+// A TIFF block with an orientation of that type and count between a width and a resolution unit,
+// big-endian.
 std::string Exif(int type, uint32_t count, const std::string& value) {
   using namespace std::string_literals;
-  return "MM\0*"s + BigEndian(8, 4) + BigEndian(1, 2) + BigEndian(0x0112, 2) +
-         BigEndian(static_cast<uint32_t>(type), 2) + BigEndian(count, 4) + value + BigEndian(0, 4);
+  auto entry = [](uint32_t tag, int of, uint32_t n, const std::string& bytes) {
+    return BigEndian(tag, 2) + BigEndian(static_cast<uint32_t>(of), 2) + BigEndian(n, 4) + bytes;
+  };
+  return "MM\0*"s + BigEndian(8, 4) + BigEndian(3, 2) + entry(0x0100, 4, 1, BigEndian(640, 4)) +
+         entry(0x0112, type, count, value) + entry(0x0128, 3, 1, BigEndian(2 << 16, 4)) +
+         BigEndian(0, 4);
 }
 
 std::string WithSegment(std::string jpeg, const std::string& payload) {

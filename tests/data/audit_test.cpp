@@ -119,13 +119,12 @@ TEST_CASE("the page draws the boxes of its sample images where they are") {
   TempDir dir("page");
   std::filesystem::copy_file(Fixture("rgb.jpg"), dir.path / "a.jpg");
   AuditOptions options;
-  options.parts = {
-      Part("train",
-           dir.Write("a.json", json{{"images", {Image(1, "a.jpg")}},
-                                    {"annotations", {Box(1, 1, {3, 4, 20, 10})}},
-                                    {"categories", {{{"id", 1}, {"name", "thing"}}}}}
-                                   .dump()),
-           dir.path)};
+  options.parts = {Part("train",
+                        dir.Write("a.json", json{{"images", {Image(1, "a.jpg")}},
+                                                 {"annotations", {Box(1, 1, {3, 4, 20, 10})}},
+                                                 {"categories", {{{"id", 1}, {"name", "thing"}}}}}
+                                                .dump()),
+                        dir.path)};
   CHECK_THAT(AuditHtml(Audit(options)),
              ContainsSubstring("<rect x=\"3.0\" y=\"4.0\" width=\"20.0\" height=\"10.0\""));
 }

@@ -124,10 +124,11 @@ void CheckTargets(const OpCase& c, const TargetInput& in) {
           label = static_cast<int>(c.inputs[3].values[g]) + (attrs.background == 0 ? 1 : 0);
           Box b = BoxAt(c.inputs[2].values, g);
           double w = box.x2 - box.x1, h = box.y2 - box.y1, bw = b.x2 - b.x1, bh = b.y2 - b.y1;
-          t[0] = 10 * (b.x1 + bw / 2 - box.x1 - w / 2) / w;
-          t[1] = 10 * (b.y1 + bh / 2 - box.y1 - h / 2) / h;
-          t[2] = 5 * std::log(bw / w);
-          t[3] = 5 * std::log(bh / h);
+          const auto& weights = attrs.coder.weights;
+          t[0] = weights[0] * (b.x1 + bw / 2 - box.x1 - w / 2) / w;
+          t[1] = weights[1] * (b.y1 + bh / 2 - box.y1 - h / 2) / h;
+          t[2] = weights[2] * std::log(bw / w);
+          t[3] = weights[3] * std::log(bh / h);
         }
       }
       REQUIRE(Flatten({BoxAt(r[0], row)}) == Flatten({box}));
@@ -154,6 +155,7 @@ TEST_CASE("RoI targets by a plain reference", "[detection]") {
     attrs.matcher.negative = 0.3f;  // some are ignored
     CheckTargets(TargetCase(random, in, attrs), in);
     attrs.add_ground_truth = false;
+    attrs.coder.weights = {2, 4, 5, 8};
     CheckTargets(TargetCase(random, in, attrs), in);
   }
 }
@@ -409,8 +411,9 @@ std::vector<PlainDetection> PlainDetections(const OpCase& c, size_t image) {
       const double* d = attrs.class_agnostic ? &c.inputs[1].values[row * 4]
                                              : &c.inputs[1].values[(row * columns + column) * 4];
       auto f = [&](int k) { return static_cast<float>(d[k]); };
+      const auto& w = attrs.coder.weights;
       Box b = kernels::Decode(BoxAt(c.inputs[2].values, row), {f(0), f(1), f(2), f(3)},
-                              {10, 10, 5, 5, attrs.coder.clip});
+                              {w[0], w[1], w[2], w[3], attrs.coder.clip});
       b = kernels::Clip(b, static_cast<float>(c.inputs[4].values[image * 2]),
                         static_cast<float>(c.inputs[4].values[image * 2 + 1]));
       float score = p[column] / sum;
@@ -465,6 +468,7 @@ TEST_CASE("detections by a plain reference", "[detection]") {
       CheckDetections(DetectionCase(random, counts, 40, attrs, digits));
       attrs.class_agnostic = true;
       attrs.min_size = 10;
+      attrs.coder.weights = {2, 4, 5, 8};
       CheckDetections(DetectionCase(random, counts, 40, attrs, digits));
     }
   }

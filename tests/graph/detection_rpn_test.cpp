@@ -110,10 +110,11 @@ void CheckTargets(const OpCase& c, const std::vector<int>& gt_counts, uint32_t s
         const Box& a = anchors[static_cast<size_t>(positives[i])];
         const Box& b = gt[static_cast<size_t>(matched[static_cast<size_t>(positives[i])])];
         double aw = a.x2 - a.x1, ah = a.y2 - a.y1, bw = b.x2 - b.x1, bh = b.y2 - b.y1;
-        t[0] = (b.x1 + bw / 2 - a.x1 - aw / 2) / aw;
-        t[1] = (b.y1 + bh / 2 - a.y1 - ah / 2) / ah;
-        t[2] = std::log(bw / aw);
-        t[3] = std::log(bh / ah);
+        const auto& w = attrs.coder.weights;
+        t[0] = w[0] * (b.x1 + bw / 2 - a.x1 - aw / 2) / aw;
+        t[1] = w[1] * (b.y1 + bh / 2 - a.y1 - ah / 2) / ah;
+        t[2] = w[2] * std::log(bw / aw);
+        t[3] = w[3] * std::log(bh / ah);
       }
       for (size_t k = 0; k < 4; ++k) {
         CHECK(r[1][(n * samples + i) * 4 + k] == Approx(t[k]).margin(1e-5));
@@ -134,6 +135,8 @@ TEST_CASE("RPN targets: labels, sampling and encoding by a plain reference", "[d
     for (const Matcher& matcher :
          {Matcher{}, Matcher{0.7f, 0.3f, true, 0.3f, true}, Matcher{0.5f, 0.4f, false, 0, false}}) {
       RpnTargetAttrs attrs{.levels = OddLevels(), .matcher = matcher, .samples = 32};
+      CheckTargets(TargetCase(attrs, gt, counts, 3), counts, 3);
+      attrs.coder.weights = {2, 4, 5, 8};
       CheckTargets(TargetCase(attrs, gt, counts, 3), counts, 3);
     }
   }
@@ -285,7 +288,9 @@ std::vector<Candidate> PlainProposals(const OpCase& c, size_t image) {
     for (size_t a = 0; a < anchors.size(); ++a) {
       const double* d = &c.inputs[attrs.levels.size() + l].values[(image * anchors.size() + a) * 4];
       auto f = [&](int i) { return static_cast<float>(d[i]); };
-      Box b = kernels::Decode(anchors[a], {f(0), f(1), f(2), f(3)}, {1, 1, 1, 1, attrs.coder.clip});
+      const auto& w = attrs.coder.weights;
+      Box b = kernels::Decode(anchors[a], {f(0), f(1), f(2), f(3)},
+                              {w[0], w[1], w[2], w[3], attrs.coder.clip});
       const double* size = &c.inputs.back().values[image * 2];
       b = kernels::Clip(b, static_cast<float>(size[0]), static_cast<float>(size[1]));
       all.push_back({c.inputs[l].values[image * anchors.size() + a], first + static_cast<int>(a),
@@ -340,6 +345,7 @@ TEST_CASE("proposals by a plain reference, with ties, small boxes and limits", "
         RpnProposalAttrs attrs{.levels = OddLevels(), .pre_nms = pre_nms, .post_nms = 50};
         attrs.min_size = 5;
         attrs.nms_iou = pre_nms == 40 ? 0.7f : 0.25f;  // few and many are suppressed
+        if (digits == 2) attrs.coder.weights = {2, 4, 5, 8};
         OpCase c = ProposalCase(random, images, attrs, digits);
         CheckProposals(c);
         CompareBackends(c, {0, 1, 2});

@@ -21,6 +21,7 @@ SsdAttrs RandomAttrs(Random& random) {
     std::vector<float> b = Flatten({random.Box(61, 83)});
     attrs.boxes.insert(attrs.boxes.end(), b.begin(), b.end());
   }
+  attrs.coder.weights = {10, 8, 5, 4};
   attrs.candidates = 40;
   attrs.max_detections = 30;
   return attrs;
@@ -103,9 +104,10 @@ void CheckLoss(const OpCase& c) {
       count += 1;
       Box a = DefaultBox(attrs, i), b = BoxAt(c.inputs[8].values, row);
       double aw = a.x2 - a.x1, ah = a.y2 - a.y1, bw = b.x2 - b.x1, bh = b.y2 - b.y1;
-      double t[] = {10 * (b.x1 + bw / 2 - a.x1 - aw / 2) / aw,
-                    10 * (b.y1 + bh / 2 - a.y1 - ah / 2) / ah, 5 * std::log(bw / aw),
-                    5 * std::log(bh / ah)};
+      const auto& weights = attrs.coder.weights;
+      double t[] = {weights[0] * (b.x1 + bw / 2 - a.x1 - aw / 2) / aw,
+                    weights[1] * (b.y1 + bh / 2 - a.y1 - ah / 2) / ah,
+                    weights[2] * std::log(bw / aw), weights[3] * std::log(bh / ah)};
       for (size_t k = 0; k < 4; ++k) {
         double d = std::fabs(At(c, 3, n, i, 4, k) - t[k]);
         box += d < 1 ? d * d / 2 : d - 0.5;
@@ -233,7 +235,8 @@ std::vector<Found> PlainDetections(const OpCase& c, size_t n) {
     }
     auto f = [&](size_t k) { return static_cast<float>(At(c, 3, n, i, 4, k)); };
     Box b = kernels::Decode(DefaultBox(attrs, i), {f(0), f(1), f(2), f(3)},
-                            {10, 10, 5, 5, attrs.coder.clip});
+                            {attrs.coder.weights[0], attrs.coder.weights[1], attrs.coder.weights[2],
+                             attrs.coder.weights[3], attrs.coder.clip});
     b = kernels::Clip(b, static_cast<float>(c.inputs[6].values[n * 2]),
                       static_cast<float>(c.inputs[6].values[n * 2 + 1]));
     for (size_t k = 0; k < classes; ++k) {

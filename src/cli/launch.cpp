@@ -56,7 +56,9 @@ std::unique_ptr<record::RunWriter> Open(const Launch& launch, const Prepared& p)
                            .environment_json = p.info.environment_json,
                            .code_json = p.info.code_json,
                            .objects = p.info.objects,
-                           .redactions_json = p.info.redactions_json};
+                           .redactions_json = p.info.redactions_json,
+                           .attempts = launch.resume_attempts,
+                           .sole_work_dir = true};
   return record::RunWriter::Resume(launch.store, launch.resume_run, from, options);
 }
 

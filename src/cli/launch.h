@@ -43,6 +43,8 @@ struct Launch {
   std::string resume_hash;
   int resume_epoch = 0;
   int64_t resume_step = 0;
+  int resume_attempts = -1;  // how many there were then
+  bool sole_config = false;  // refused while another run of the config lives
 };
 
 struct Context;

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "exp/base/hash.h"
 #include "exp/base/resources.h"
+#include "exp/base/utf8.h"
 #include "exp/config/canonical.h"
 #include "exp/snapshot/code.h"
 #include "exp/snapshot/environment.h"
@@ -17,6 +19,13 @@ namespace xp::cli {
 namespace {
 
 int ThreadCount(const Launch& launch) { return launch.threads > 0 ? launch.threads : UsableCpus(); }
+
+// One folder's name, whatever the run is called: `a/b`, `../c`.
+std::string FolderName(std::string name) {
+  std::replace(name.begin(), name.end(), '/', '_');
+  constexpr size_t kMost = 200;  // of 255 bytes that file systems have
+  return name.size() <= kMost ? name : ValidUtf8(name.substr(0, kMost));
+}
 
 void TakeConfig(const Launch& launch, snapshot::Redactor& redactor, record::RunInfo& info) {
   config::Node clean = RedactConfig(launch.config.root, redactor);
@@ -45,7 +54,7 @@ Prepared Prepare(const Launch& launch) {
   info.command = redactor.Argv(launch.argv);
   info.cwd = redactor.Text(fs::current_path().string(), "the folder's name");
   p.work_dir = launch.work_dir.empty()
-                   ? fs::path("work_dirs") / (launch.name + "-" + info.id.substr(0, 8))
+                   ? fs::path("work_dirs") / (FolderName(launch.name) + "-" + info.id.substr(0, 8))
                    : launch.work_dir;
   p.work_dir = fs::absolute(p.work_dir).lexically_normal();
   info.work_dir = redactor.Text(p.work_dir.string(), "the work_dir's name");
@@ -55,6 +64,8 @@ Prepared Prepare(const Launch& launch) {
   for (const std::string& tag : launch.tags) info.tags.push_back(redactor.Text(tag, "a tag"));
   info.parent_id = launch.parent_id;
   info.relation = launch.relation;
+  info.sole_config = launch.sole_config;
+  info.sole_work_dir = true;
   TakeConfig(launch, redactor, info);
   // Outputs and images are no code; images have their own fingerprint.
   p.options.code.exclude.push_back(fs::absolute(launch.store).lexically_normal());

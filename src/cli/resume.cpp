@@ -101,6 +101,7 @@ void GoOn(const record::Run& run, const UsableCheckpoint& from, Launch& launch) 
       launch.resume_epoch = std::max(launch.resume_epoch, e.epoch + 1);
   }
   launch.resume_run = run.id;
+  launch.resume_attempts = static_cast<int>(run.attempts.size());
   launch.name = run.name;
 }
 
@@ -109,6 +110,7 @@ void BeginAgain(const record::Run& run, Launch& launch) {
   fmt::print("run {} has no checkpoint yet: it begins again\n", run.id);
   launch.resume_checkpoint = BeganFrom(run);
   launch.resume_run = run.id;
+  launch.resume_attempts = static_cast<int>(run.attempts.size());
   launch.name = run.name;
 }
 
@@ -247,6 +249,7 @@ bool SetUpResume(const ResumeRequest& request, Launch& launch) {
   const char* kind = launch.command.empty() ? "train" : "command";
   if (automatic && (selector = EndedEarly(launch.store, hash, kind)).empty()) {
     fmt::print("nothing to resume: no run of this config ended early; a new run begins\n");
+    launch.sole_config = true;  // another job may begin it at the same moment
     return true;
   }
   record::Store store = record::Store::Open(launch.store);

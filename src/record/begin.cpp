@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "exp/base/hash.h"
 #include "exp/base/utf8.h"
@@ -99,6 +101,54 @@ void InsertDatasets(Database& db, int64_t run, const RunInfo& info) {
   }
 }
 
+// A run that lives, other than `own`, for which `condition` holds with ?1 and ?2; `seen`: whose
+// process is seen to, where a heartbeat could be that of a container that was ended a moment ago.
+std::optional<std::pair<std::string, RunStatus>> Living(Database& db, const std::string& condition,
+                                                        const std::string& first,
+                                                        const std::string& second, int64_t own,
+                                                        bool seen) {
+  Statement s(
+      db,
+      "SELECT DISTINCT r.seq,r.id FROM run r JOIN attempt a ON a.run=r.seq WHERE a.state IS "
+      "NULL AND r.seq<>?3 AND " +
+          condition);
+  for (s.Bind(1, first).Bind(2, second).Bind(3, own); s.Step();) {
+    RunStatus status = CurrentStatus(db, s.Int(0));
+    if (status.state == "running" && (status.seen || !seen))
+      return std::pair{s.Text(1), std::move(status)};
+  }
+  return std::nullopt;
+}
+
+std::string WaitAdvice(const std::string& run) {
+  return "wait for it or stop it; `exp log --follow " + run + "` shows it";
+}
+
+void RequireSoleConfig(Database& db, const RunInfo& info) {
+  const auto other =
+      Living(db, "r.config_hash=?1 AND r.kind=?2 AND coalesce(r.relation,'')<>'reproduces'",
+             info.config_hash, info.kind, 0, false);
+  if (!other) return;
+  throw UsageError({.what = fmt::format("run {} of this config is owned by process {} on {}, which "
+                                        "still runs",
+                                        other->first, other->second.pid, other->second.host),
+                    .expected = "one run of the config at a time, as --resume auto has it",
+                    .next = WaitAdvice(other->first)});
+}
+
+// Two trainings would write over each other's checkpoints.
+void RequireSoleWorkDir(Database& db, const std::string& work_dir, int64_t own) {
+  const auto other =
+      Living(db, "r.work_dir=?1 AND a.host=?2", work_dir, ThisProcess().host, own, true);
+  if (!other) return;
+  throw UsageError({.what = fmt::format("run {} writes its checkpoints there, and still runs "
+                                        "(process {})",
+                                        other->first, other->second.pid),
+                    .where = work_dir,
+                    .expected = "a folder of its own for each run",
+                    .next = "name another one with --work-dir; or " + WaitAdvice(other->first)});
+}
+
 }  // namespace
 
 std::string NewRunId() {
@@ -162,6 +212,8 @@ Begun BeginRun(Database& db, const RunInfo& info) {
     begun.run_id = NewRunId();
     taken.Reset();
   }
+  if (info.sole_config) RequireSoleConfig(db, info);
+  if (info.sole_work_dir) RequireSoleWorkDir(db, ValidUtf8(info.work_dir), 0);
   std::string env = PutDocument(db, "environment", info.environment_json);
   std::string code = PutDocument(db, "code", info.code_json);
   begun.run = InsertRunRow(db, info, begun.run_id, env, code);
@@ -190,12 +242,22 @@ Begun BeginAttempt(Database& db, const std::string& run_id, const ResumePoint& f
   begun.run = find.Int(0);
   RunStatus status = CurrentStatus(db, begun.run);
   if (status.state == "running") {
-    throw UsageError(
-        {.what = fmt::format("run {} is owned by process {} on {}, which still runs", run_id,
-                             status.pid, status.host),
-         .expected = "a run whose process has ended",
-         .next = "wait for it or stop it; `exp log --follow " + run_id + "` shows it"});
+    throw UsageError({.what = fmt::format("run {} is owned by process {} on {}, which still runs",
+                                          run_id, status.pid, status.host),
+                      .expected = "a run whose process has ended",
+                      .next = WaitAdvice(run_id)});
   }
+  Statement before(db,
+                   "SELECT count(*),(SELECT work_dir FROM run WHERE seq=?1) FROM attempt WHERE "
+                   "run=?1");
+  before.Bind(1, begun.run).Step();
+  if (from.attempts >= 0 && before.Int(0) != from.attempts) {
+    throw UsageError({.what = "another process has gone on with run " + run_id + " meanwhile",
+                      .expected = "the run as it was when its checkpoint was chosen",
+                      .next = "try again: `exp show " + run_id + "` tells how far it is now"});
+  }
+  if (from.sole_work_dir) RequireSoleWorkDir(db, before.Text(1), begun.run);
+  before.Reset();
   // What was only concluded from the missing process becomes part of the record.
   Statement close(db,
                   "UPDATE attempt SET state='killed', reason=?2, ended_ns=heartbeat_ns "

@@ -34,8 +34,10 @@ RunStatus StatusFromRow(const Statement& row, int first) {
   status.state = "running";
   switch (Probe(process)) {
     case Life::kAlive:
+      status.seen = true;
       break;
     case Life::kStopped:
+      status.seen = true;
       status.reason = "paused by a signal";
       break;
     case Life::kGone:

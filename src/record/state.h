@@ -14,6 +14,7 @@ struct RunStatus {
   int64_t pid = 0;
   std::string host;
   int64_t ended_ns = 0;  // 0: not known
+  bool seen = false;     // running, and its process is seen to live; else its heartbeat says so
 };
 
 // Columns that StatusFromRow wants, in order, of the newest attempt.

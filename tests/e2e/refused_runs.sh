@@ -73,6 +73,11 @@ refused 2 "nothing is left to train" "$exp" resume @ --accept-changes --set opti
 has "$(cat out)" "runner.max_epochs=N"
 [ "$(runs)" = "middle interrupted, middle-changed finished" ] || fail "recorded: $(runs)"
 
+# A name is no path.
+expect 0 "finished" "${run[@]}" --device cpu --name ../up/there --set data.train.times=1 --set runner.max_epochs=1
+ls work_dirs/.._up_there-*/epoch_1.safetensors >/dev/null || fail "not in work_dirs: $(cat out)"
+expect 0 "../up/there" "$exp" show ../up/there
+
 # What fails on the way is a run, and says why.
 truncate -s 900 data/shapes/images/train_000003.jpg
 refused 2 "train_000003.jpg" "${run[@]}" --device cpu --name jpeg

@@ -202,4 +202,28 @@ refused 2 "is owned by process $pid" "$exp" resume long
 refused 2 "is owned by process $pid" "${run[@]}" base.yaml --set runner.max_epochs=500 --resume auto
 kill -INT $pid
 wait $pid || true
+
+# Two jobs that begin at the same moment: one trains. So it is in one folder.
+twice=("${run[@]}" base.yaml --set runner.max_epochs=501)
+both() {
+  local pids=() codes=()
+  "$@" >both.1 2>&1 & pids+=($!)
+  "$@" >both.2 2>&1 & pids+=($!)
+  for _ in $(seq 1200); do [ "$(grep -c 'epoch 1/' both.1 both.2 | grep -c ':1')" = 0 ] || break; sleep 0.02; done
+  for _ in $(seq 1200); do [ "$(jobs -r | wc -l)" = 2 ] || break; sleep 0.02; done
+  kill -INT "${pids[@]}" 2>/dev/null || true
+  for pid in "${pids[@]}"; do
+    local code=0
+    wait "$pid" || code=$?
+    codes+=("$code")
+  done
+  [ "$(printf '%s\n' "${codes[@]}" | sort -n | tr '\n' ' ')" = "2 130 " ] || fail "both: ${codes[*]}: $(cat both.1 both.2)"
+  cat both.1 both.2 >out
+}
+both "${twice[@]}" --name auto --resume auto
+has "$(cat out)" "still runs"
+both "${twice[@]}" --name shared --work-dir runs/shared
+has "$(cat out)" "runs/shared: run "
+has "$(cat out)" "writes its checkpoints there, and still runs"
+[ "$("$exp" ls --where 'name = auto or name = shared' --json | grep -c '"id"')" = 2 ] || fail "$("$exp" ls)"
 echo "resuming: what has changed is told, the rest gives the same bits"

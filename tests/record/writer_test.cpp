@@ -293,6 +293,50 @@ TEST_CASE("texts are cleaned before they are queued, and what was found is recor
   CHECK(run.redactions_json == R"([{"kind":"a","place":"b"},{"kind":"k","place":"p"}])");
 }
 
+TEST_CASE("a resumer that chose its checkpoint before another one went on is told") {
+  TemporaryFolder t;
+  std::string id;
+  {
+    RunWriter run(t.path, {.name = "a"});
+    id = run.id();
+    run.End(EndState::kInterrupted);
+  }
+  RunWriter::Resume(t.path, id, {.attempts = 1})->End(EndState::kInterrupted);
+  CHECK_THROWS_WITH(RunWriter::Resume(t.path, id, {.attempts = 1}),
+                    ContainsSubstring("another process has gone on with run " + id + " meanwhile"));
+  Store store = Store::Open(t.path);
+  CHECK(LoadRun(store, ResolveRun(store, id)).attempts.size() == 2);
+  RunWriter::Resume(t.path, id, {.attempts = 2})->End(EndState::kFinished);
+}
+
+TEST_CASE(
+    "a run that wants its config or its work_dir alone begins only where no living run has it") {
+  TemporaryFolder t;
+  const RunInfo info{.name = "a", .kind = "train", .work_dir = "/w", .config_hash = "c"};
+  RunInfo config = info, folder = info, other = info;
+  config.sole_config = folder.sole_work_dir = other.sole_config = other.sole_work_dir = true;
+  other.work_dir = "/w2";
+  other.config_hash = "c2";
+  RunWriter first(t.path, info);
+  CHECK_THROWS_WITH(RunWriter(t.path, config),
+                    ContainsSubstring("run " + first.id() + " of this config is owned by"));
+  CHECK_THROWS_WITH(RunWriter(t.path, folder),
+                    ContainsSubstring("/w: run " + first.id() + " writes its checkpoints there"));
+  RunWriter beside(t.path, other);
+  beside.End(EndState::kInterrupted);
+  const ResumePoint from{.sole_work_dir = true};
+  RunWriter::Resume(t.path, beside.id(), from)->End(EndState::kInterrupted);
+  RunWriter again(t.path, info);  // who doesn't ask may
+  again.End(EndState::kInterrupted);
+  CHECK_THROWS_WITH(RunWriter::Resume(t.path, again.id(), from),
+                    ContainsSubstring("/w: run " + first.id() + " writes"));
+  Store store = Store::Open(t.path);
+  CHECK(ListRuns(store, {}).size() == 3);  // what was refused left nothing
+  first.End(EndState::kFinished);
+  RunWriter(t.path, config).End(EndState::kFinished);
+  RunWriter(t.path, folder).End(EndState::kFinished);
+}
+
 TEST_CASE("a run that nobody ends is recorded as failed") {
   TemporaryFolder t;
   { RunWriter run(t.path, {.name = "x"}); }

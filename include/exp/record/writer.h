@@ -76,6 +76,9 @@ struct RunInfo {
   std::string parent_id;  // of the run that this one reproduces or continues
   std::string relation;   // "reproduces", "continues"
   std::string redactions_json = "[]";
+  // Begin only while no other run that lives has this config (and kind), or on this machine this
+  // work_dir: judged in one step with the beginning, so that of two that begin at once one does.
+  bool sole_config = false, sole_work_dir = false;
 };
 
 struct EpochRow {
@@ -99,6 +102,10 @@ struct ResumePoint {
   std::string environment_json, code_json;  // as they are now
   std::vector<StoredObject> objects;        // that the code document names
   std::string redactions_json = "[]";       // added to those of earlier attempts
+  // How many attempts there were when this point was chosen: when there are more, somebody went on
+  // with the run meanwhile. -1: not asked.
+  int attempts = -1;
+  bool sole_work_dir = false;  // as RunInfo's
 };
 
 enum class EndState { kFinished, kFailed, kInterrupted };
@@ -131,10 +138,12 @@ struct WriteReport {
 // is retried, reported by on_problem and stated by End, and never disturbs the caller.
 class RunWriter {
  public:
-  // Makes the store where there is none, writes the run's row and everything in `info`.
+  // Makes the store where there is none, writes the run's row and everything in `info`. Throws
+  // UsageError where another run is in the way (RunInfo::sole_config, sole_work_dir).
   RunWriter(const std::filesystem::path& store, const RunInfo& info, WriterOptions options = {});
 
-  // A new attempt at a run that ended early. Throws UsageError where a living process owns it.
+  // A new attempt at a run that ended early. Throws UsageError where a living process owns it, or
+  // one has gone on with it since `from` was chosen.
   static std::unique_ptr<RunWriter> Resume(const std::filesystem::path& store,
                                            const std::string& run_id, const ResumePoint& from,
                                            WriterOptions options = {});

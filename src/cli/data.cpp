@@ -160,6 +160,7 @@ data::AuditOptions CheckOptions(const CheckFlags& flags) {
     return CheckFolder(flags, policy.value_or(data::Policy::kDrop));
   if (!flags.target.ends_with(".json") || !flags.set.empty() || data::HoldsConfig(flags.target)) {
     config::Resolved resolved = config::Load(flags.target, flags.set);
+    config::RequireValid(resolved.root, "data");  // a key that isn't known would change nothing
     return data::ReadAuditOptions(config::Reader(resolved.root), policy);
   }
   data::AuditOptions options;

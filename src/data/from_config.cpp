@@ -121,6 +121,16 @@ void ReadPhotometric(const Reader& r, Photometric* o) {
   o->swap_channels = r.Bool("swap_channels", o->swap_channels);
 }
 
+// Scales or aspects of anchors.
+void ReadPositive(const Reader& reader, const std::string& key, std::vector<double>* values) {
+  constexpr double kLeast = 1e-6, kMost = 1e6;
+  *values = reader.Doubles(key, *values);
+  if (values->empty() || !std::all_of(values->begin(), values->end(),
+                                      [](double v) { return v >= kLeast && v <= kMost; }))
+    reader.Bad(key, "has one out of range, or none",
+               fmt::format("numbers from {:g} to {:g}", kLeast, kMost));
+}
+
 AugmentOptions ReadAugment(const Reader& part) {
   AugmentOptions o;
   if (part.Has("augment.photometric"))
@@ -253,9 +263,15 @@ void ReadModelForAudit(const Reader& config, AuditOptions* o) {
     o->anchors.img_scale = ReadScales(part).back();
     o->anchors.keep_ratio = part.Bool("keep_ratio", true);
     const std::string anchors = "model.rpn_head.anchor_generator.";
-    o->anchors.scales = config.Doubles(anchors + "scales", o->anchors.scales);
-    o->anchors.ratios = config.Doubles(anchors + "ratios", o->anchors.ratios);
+    ReadPositive(config, anchors + "scales", &o->anchors.scales);
+    ReadPositive(config, anchors + "ratios", &o->anchors.ratios);
+    constexpr int64_t kLargestStride = 65536;
     std::vector<int64_t> strides = config.Ints(anchors + "strides", {4, 8, 16, 32, 64});
+    if (strides.empty() || !std::all_of(strides.begin(), strides.end(),
+                                        [](int64_t s) { return s >= 1 && s <= kLargestStride; })) {
+      config.Bad(anchors + "strides", "has one out of range, or none",
+                 fmt::format("ints from 1 to {}", kLargestStride));
+    }
     o->anchors.strides.assign(strides.begin(), strides.end());
   }
   for (const char* key : {"model.roi_head.bbox_head.num_classes", "model.bbox_head.num_classes",

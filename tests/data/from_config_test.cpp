@@ -109,6 +109,21 @@ TEST_CASE("class names may stand in a file as editors of Windows leave it") {
   CHECK_THROWS_WITH(open("'" + std::string(5000, 'x') + "'"), ContainsSubstring("no category"));
 }
 
+TEST_CASE("anchors that no box can have are refused, not taken to cover none") {
+  TempDir dir("anchors");
+  DrawShapes(dir.path, {.images = 2, .val = 1, .width = 64, .height = 64});
+  const std::string text = "data: {train: {ann_file: " + dir.path.string() +
+                           "/instances_train.json, img_scale: [64, 64]}}\n"
+                           "model: {rpn_head: {anchor_generator: {";
+  for (const char* wrong : {"strides: [0]", "strides: [4, 5000000000]", "strides: []",
+                            "ratios: [1, -1]", "scales: [1.0e+300]", "scales: []"}) {
+    INFO(wrong);
+    const config::Reader config(config::LoadText(text + wrong + "}}}\n", "t.yaml").root);
+    CHECK_THROWS_WITH(ReadAuditOptions(config),
+                      ContainsSubstring("t.yaml:2:") && ContainsSubstring("out of range"));
+  }
+}
+
 TEST_CASE("a mistake in a data part is named with its place") {
   auto refused = [](const std::string& line, const std::string& message) {
     INFO(line);

@@ -55,6 +55,7 @@ expect 2 'is of a classifier, and this model is a detector' "$exp" check tiny.ya
 expect 2 "Pascal VOC's XML" "$exp" data check a.xml
 "$exp" config tiny.yaml --format json >tiny.json
 expect 0 "12 images" "$exp" data check tiny.json
+expect 2 'nothing knows the key `data.train.clases`' "$exp" data check tiny.yaml --set +data.train.clases=[circle]
 expect 2 'unpack it first' "$exp" data check a.json.gz
 echo '{"version": "5", "shapes": [], "imagePath": "a.jpg"}' >labelme.json
 expect 2 'this is a file of LabelMe' "$exp" data check labelme.json

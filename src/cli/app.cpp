@@ -15,6 +15,7 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -65,6 +66,9 @@ std::string UsageText(const CLI::App* root, const CLI::Error& e) {
     what = fmt::format("nothing is called `{}`", fmt::join(extras, "`, `"));
     meant = Meant(app, extras.front());
   }
+  constexpr std::string_view kTwice = ": At Most 1 required but received ";
+  if (const size_t at = what.find(kTwice); at != what.npos)
+    what = fmt::format("{} is given {} times", what.substr(0, at), what.substr(at + kTwice.size()));
   return fmt::format("error: {}\n  next: {}{}`{} --help`\n", Printable(what), meant,
                      meant.empty() ? "" : " ", command);
 }

@@ -211,6 +211,7 @@ refused 2 'error: nothing is called `--jsn`' "$exp" show --jsn
 has "$(cat out)" 'next: did you mean `--json`? `exp show --help`'
 refused 2 'error: there is no command `chek`' "$exp" data chek
 refused 2 "error: a command is missing" "$exp"
+refused 2 "error: --device is given 2 times" "$exp" run small.yaml --device cpu --device cpu
 refused 2 'error: --epochs: `0` can'"'"'t be taken; expected a whole number from 1 to 1000000' "$exp" reproduce kept --epochs 0
 refused 2 'error: --limit: `99999999999999999999` can'"'"'t be taken; expected a whole number, at most' "$exp" ls -n 99999999999999999999
 refused 2 'error: step: `1.5` can'"'"'t be taken; expected a whole number' "$exp" replay kept 1.5

@@ -63,6 +63,7 @@ TEST_CASE("an exported run comes back bit for bit") {
   CHECK_THROWS_WITH(ImportJson(b, nlohmann::json::parse(text)), ContainsSubstring("already"));
   int64_t seq = ResolveRun(b, id);
   CHECK(ExportJson(b, seq)["curves"] == ExportJson(a, 1)["curves"]);
+  CHECK(ExportJson(b, seq)["curve_order"] == ExportJson(a, 1)["curve_order"]);
   std::vector<CurvePoint> points = LoadCurve(b, seq, "loss/a@b");
   REQUIRE(points.size() == 3);
   CHECK(SameBits(points[0].value, Value(kOddNan)));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "exp/base/base64.h"
 #include "exp/base/escape.h"
 #include "exp/data/jpeg.h"
 #include "exp/data/resize.h"
@@ -29,21 +30,6 @@ std::string Colour(int label) { return fmt::format("hsl({},85%,55%)", (label * 1
 
 }  // namespace
 
-std::string Base64(std::string_view bytes) {
-  static constexpr char kDigits[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t word = 0;
-    size_t n = std::min<size_t>(3, bytes.size() - i);
-    for (size_t k = 0; k < 3; ++k)
-      word = word << 8 | (k < n ? static_cast<unsigned char>(bytes[i + k]) : 0);
-    for (size_t k = 0; k < 4; ++k) out += k <= n ? kDigits[word >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
-}
-
 std::string Figure(const RgbImage& image, const std::vector<DrawnBox>& boxes,
                    const std::string& caption, int width) {
   double scale = std::min(1.0, static_cast<double>(width) / image.width);
@@ -57,7 +43,7 @@ std::string Figure(const RgbImage& image, const std::vector<DrawnBox>& boxes,
       "<figure><svg width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\"><image width=\"{0}\" "
       "height=\"{1}\" "
       "href=\"data:image/jpeg;base64,{2}\"/>",
-      small.width, small.height, Base64(EncodeJpeg(small, 85)));
+      small.width, small.height, EncodeBase64(EncodeJpeg(small, 85)));
   for (const DrawnBox& box : boxes) {
     std::string colour = Colour(box.label);
     double x = box.x1 * scale, y = box.y1 * scale;

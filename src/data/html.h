@@ -17,8 +17,6 @@ struct DrawnBox {
   bool dashed = false;                    // ignored or left out
 };
 
-std::string Base64(std::string_view bytes);
-
 // The image as an embedded JPEG, at most `width` pixels wide, under its boxes (SVG), with a
 // caption.
 std::string Figure(const RgbImage& image, const std::vector<DrawnBox>& boxes,

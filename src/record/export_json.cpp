@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "exp/base/base64.h"
 #include "exp/record/export.h"
 #include "src/record/export_tables.h"
 #include "src/record/sqlite.h"
@@ -12,18 +12,6 @@ namespace xp::record {
 namespace {
 
 using nlohmann::json;
-
-std::string Base64(std::string_view bytes) {
-  std::string out;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t v = 0;
-    size_t n = std::min<size_t>(3, bytes.size() - i);
-    for (size_t k = 0; k < 3; ++k)
-      v = v << 8 | (k < n ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    for (size_t k = 0; k < 4; ++k) out += k <= n ? kBase64[v >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
-}
 
 // Exact: texts are tagged, so that they can't be taken for special numbers, and NaN keeps its
 // payload.
@@ -39,7 +27,7 @@ json Cell(const Statement& s, int column) {
       if (std::isfinite(s.Real(column))) return s.Real(column);
       return {{"real", s.Real(column) > 0 ? "Infinity" : "-Infinity"}};
     default:
-      return {{"blob", Base64(s.Blob(column))}};
+      return {{"blob", EncodeBase64(s.Blob(column))}};
   }
 }
 
@@ -98,7 +86,7 @@ json ExportJson(const Store& store, int64_t run) {
                 "run=?1 UNION "
                 "SELECT object FROM config_source WHERE run=?1 UNION SELECT image_list FROM "
                 "dataset WHERE run=?1)");
-    for (o.Bind(1, run); o.Step();) out["objects"][o.Text(0)] = Base64(o.Blob(1));
+    for (o.Bind(1, run); o.Step();) out["objects"][o.Text(0)] = EncodeBase64(o.Blob(1));
     Statement d(
         db,
         "SELECT hash,kind,json FROM document WHERE hash IN (SELECT config_document FROM run WHERE "

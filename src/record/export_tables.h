@@ -29,9 +29,6 @@ inline constexpr ExportTable kExportTables[] = {
     {"evaluation", "run=?1", true},
 };
 
-inline constexpr char kBase64[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 // xxh128 of the JSON text of all but "checksum": any change shows.
 std::string ExportChecksum(const nlohmann::json& exported);
 

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "exp/base/base64.h"
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
 #include "exp/record/export.h"
@@ -33,22 +35,9 @@ struct Column {
 };
 
 std::string FromBase64(const std::string& text) {
-  static const std::string kAll = kBase64;
-  std::string out;
-  uint32_t v = 0;
-  int bits = 0;
-  for (char c : text) {
-    if (c == '=') break;
-    size_t digit = kAll.find(c);
-    if (digit == std::string::npos) Bad("what should be base64 is none");
-    v = v << 6 | static_cast<uint32_t>(digit);
-    bits += 6;
-    if (bits >= 8) {
-      bits -= 8;
-      out += static_cast<char>(v >> bits & 0xff);
-    }
-  }
-  return out;
+  std::optional<std::string> bytes = DecodeBase64(text);
+  if (!bytes) Bad("what should be base64 is none");
+  return *std::move(bytes);
 }
 
 void BindCell(Statement& s, int index, const json& cell) {

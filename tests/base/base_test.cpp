@@ -8,6 +8,7 @@
 #include <set>
 
 #include "catch.h"
+#include "exp/base/base64.h"
 #include "exp/base/child_process.h"
 #include "exp/base/error.h"
 #include "exp/base/escape.h"
@@ -202,4 +203,26 @@ TEST_CASE("a walk follows links, but not those that go round") {
   fs::path where;
   CHECK(xp::WalkFiles(root / "none", walk, &where) == std::errc::no_such_file_or_directory);
   CHECK(where == root / "none");
+}
+
+TEST_CASE("base64 is RFC 4648's, both ways") {
+  const std::pair<const char*, const char*> vectors[] = {{"", ""},
+                                                         {"f", "Zg=="},
+                                                         {"fo", "Zm8="},
+                                                         {"foo", "Zm9v"},
+                                                         {"foob", "Zm9vYg=="},
+                                                         {"fooba", "Zm9vYmE="},
+                                                         {"foobar", "Zm9vYmFy"}};  // section 10
+  for (const auto& [bytes, text] : vectors) {
+    CHECK(xp::EncodeBase64(bytes) == text);
+    CHECK(xp::DecodeBase64(text) == bytes);
+  }
+  std::string all;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  CHECK(xp::DecodeBase64(xp::EncodeBase64(all)) == all);
+  CHECK(xp::EncodeBase64("\xFB\xFF\xBF") == "+/+/");
+  for (const char* bad : {"Z", "Zg", "Zg=", "Zg==Zg==", "Z===", "====", "Zm 9", "Zm9v\n", "Zm-_",
+                          "Zm\xFF"
+                          "9"})
+    CHECK_FALSE(xp::DecodeBase64(bad));
 }

@@ -154,10 +154,3 @@ TEST_CASE("a classifier's images are previewed under their classes") {
   CHECK_THAT(page, ContainsSubstring("<h2>Batch 1</h2>") && ContainsSubstring("ant: ") &&
                        ContainsSubstring("&lt;bee&gt;: "));
 }
-
-TEST_CASE("base64 is RFC 4648's") {
-  CHECK(Base64("") == "");
-  CHECK(Base64("f") == "Zg==");
-  CHECK(Base64("fo") == "Zm8=");
-  CHECK(Base64("foobar") == "Zm9vYmFy");
-}

@@ -1,12 +1,12 @@
 // `exp resume`, and what `exp run --resume` does.
 #include "src/cli/resume.h"
-#include "src/cli/device_flag.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 
 #include "exp/base/error.h"
@@ -18,6 +18,7 @@
 #include "src/cli/command.h"
 #include "src/cli/config_changes.h"
 #include "src/cli/describe_config.h"
+#include "src/cli/device_flag.h"
 #include "src/cli/inputs.h"
 #include "src/cli/run_checkpoints.h"
 #include "src/cli/run_folder.h"
@@ -81,6 +82,22 @@ std::string OfFolder(const record::Store& store, const std::string& selector) {
                     .next = "for weights alone use load_from in the config"});
 }
 
+bool InsideEpoch(const record::Run& run, const UsableCheckpoint& from) {
+  return std::none_of(run.epochs.begin(), run.epochs.end(),
+                      [&](const record::EpochRecord& e) { return e.step == from.record->step; });
+}
+
+// Does a line of Changes tell of something that decides which images a batch has?
+bool RegroupsImages(const std::string& change) {
+  const char* const keys[] = {
+      "samples_per_gpu",  "train.ann_file", "train.classes",      "train.filter_empty_gt",
+      "train.last_batch", "train.limit",    "train.min_box_size", "train.min_size",
+      "train.policy",     "train.times"};
+  return std::any_of(std::begin(keys), std::end(keys), [&](const char* key) {
+    return change.starts_with(fmt::format("data.{}:", key));
+  });
+}
+
 // An old run's state under a changed config is another run: its record says what it began from.
 void Continue(const record::Run& run, const std::vector<std::string>& changes,
               const UsableCheckpoint& from, Launch& launch) {
@@ -90,6 +107,13 @@ void Continue(const record::Run& run, const std::vector<std::string>& changes,
   launch.notes.push_back({kBeganFrom, from.record->hash + " " + from.path.string(), ""});
   for (const std::string& change : changes)
     launch.notes.push_back({"config.resume.changed", change, ""});
+  if (!InsideEpoch(run, from) || std::none_of(changes.begin(), changes.end(), RegroupsImages))
+    return;
+  const std::string warning =
+      "the checkpoint lies inside an epoch, and the changes put its images into other batches: "
+      "until the epoch's end some are seen twice and some not at all";
+  Tell("warning: {}\n", warning);
+  launch.notes.push_back({"resume.regrouped", warning, ""});
 }
 
 void GoOn(const record::Run& run, const UsableCheckpoint& from, Launch& launch) {

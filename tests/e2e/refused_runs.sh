@@ -69,6 +69,8 @@ behind "of epoch 1 behind it, but an epoch has 40 now" --set data.samples_per_gp
 behind "of epoch 1 behind it, but an epoch has 6 now" --set data.train.times=1
 behind "only 0 shall be trained" --set runner.max_epochs=0
 expect 0 "finished" "$exp" resume middle --accept-changes --set data.train.times=20
+has "$(cat out)" "the changes put its images into other batches"
+has "$("$exp" show @ --json)" resume.regrouped
 refused 2 "nothing is left to train" "$exp" resume @ --accept-changes --set optimizer.lr=0.01
 has "$(cat out)" "runner.max_epochs=N"
 [ "$(runs)" = "middle interrupted, middle-changed finished" ] || fail "recorded: $(runs)"

@@ -252,20 +252,20 @@ LaunchResult Execute(const Launch& launch) {
   Prepared p = Prepare(launch);
   WorkDir work_dir(p.work_dir);
   record::Store::OpenOrCreate(launch.store);  // what it can't be is told before data are hashed
-  p.info.datasets = launch.inputs ? *launch.inputs
-                                  : FingerprintInputs(launch.config.root, p.options, launch.store,
-                                                      p.secrets->redactor);
-  if (launch.command.empty()) RefuseMissing(p.info.datasets, launch.config.root);
-  p.info.redactions_json = p.secrets->redactor.FoundJson();
   Early early;
   TellLeftOut(p, early);
   TellNetwork(launch.store, early);
   std::unique_ptr<OwnTraining> own;
   std::exception_ptr failed;
-  if (launch.command.empty()) {
+  if (launch.command.empty()) {  // before images are hashed, which may take minutes
     own = std::make_unique<OwnTraining>(launch, p);
     failed = MakeReady(*own);
   }
+  p.info.datasets = launch.inputs ? *launch.inputs
+                                  : FingerprintInputs(launch.config.root, p.options, launch.store,
+                                                      p.secrets->redactor);
+  if (launch.command.empty()) RefuseMissing(p.info.datasets, launch.config.root);
+  p.info.redactions_json = p.secrets->redactor.FoundJson();
   std::unique_ptr<record::RunWriter> writer = Begin(launch, p, early);
   work_dir.Keep();
   LaunchResult result{.run_id = writer->id()};

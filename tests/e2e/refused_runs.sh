@@ -31,7 +31,7 @@ none "fits no parameter" --device cpu --set +optimizer.paramwise_cfg.custom_keys
 # Files: missing, of another kind, of another content than the config says.
 none "nowhere.json" --device cpu --set data.train.ann_file=nowhere.json
 none "nowhere.json" --device cpu --set data.val.ann_file=nowhere.json
-none "6 of the 6 images" --device cpu --set data.train.img_prefix=nowhere
+none "6 image files that aren't there" --device cpu --set data.train.img_prefix=nowhere
 none "num_classes is 9" --device cpu --set model.roi_head.bbox_head.num_classes=9
 none "nowhere.pth" --device cpu --set load_from=nowhere.pth
 none "is no file of weights" --device cpu --set load_from=small.yaml

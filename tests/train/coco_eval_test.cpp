@@ -163,5 +163,10 @@ TEST_CASE("many classes take no more memory than there are boxes") {
   const long before = peak();
   CocoResult result = EvaluateBbox(dataset, detections);
   CHECK(result.stats[0] == Approx(1));
-  CHECK(peak() - before < 300 << 10);
+#ifdef __SANITIZE_ADDRESS__
+  constexpr long kMost = 600 << 10;  // freed memory is kept aside for a while
+#else
+  constexpr long kMost = 300 << 10;
+#endif
+  CHECK(peak() - before < kMost);
 }

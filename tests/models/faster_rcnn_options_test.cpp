@@ -108,12 +108,6 @@ TEST_CASE("the RPN's options are where they belong") {
        0.25},
       {{kRpn + "loss_bbox={type: L1Loss}"}, [](const Built& b) { return b.rpn_beta(); }, 0},
       {{"~" + kRpn + "loss_bbox"}, [](const Built& b) { return b.rpn_beta(); }, 1.0 / 9},
-      {{kTrain + "rpn.assigner.pos_iou_thr=0.65"},
-       [](const Built& b) { return double(b.rpn().matcher.positive); },
-       0.65},
-      {{kTrain + "rpn.assigner.neg_iou_thr=0.2"},
-       [](const Built& b) { return double(b.rpn().matcher.negative); },
-       0.2},
       {{kTrain + "rpn.assigner.min_pos_iou=0.1"},
        [](const Built& b) { return double(b.rpn().matcher.low_quality_min); },
        0.1},
@@ -123,10 +117,6 @@ TEST_CASE("the RPN's options are where they belong") {
       {{kTrain + "rpn.assigner.low_quality_to_best=false"},
        [](const Built& b) { return double(b.rpn().matcher.low_quality_to_best); },
        0},
-      {{kTrain + "rpn.sampler.num=100"}, [](const Built& b) { return b.rpn().samples; }, 100},
-      {{kTrain + "rpn.sampler.pos_fraction=0.3"},
-       [](const Built& b) { return double(b.rpn().positive_fraction); },
-       0.3},
   });
   for (bool training : {true, false}) {
     const std::string key = training ? kTrain + "rpn_proposal." : kTest + "rpn.";
@@ -141,6 +131,29 @@ TEST_CASE("the RPN's options are where they belong") {
         {{key + "min_bbox_size=3"},
          [&](const Built& b) { return double(b.proposals(training).min_size); },
          3},
+    });
+  }
+}
+
+TEST_CASE("matching and sampling of both stages are where they belong") {
+  for (bool rpn : {true, false}) {
+    const std::string key = kTrain + (rpn ? "rpn." : "rcnn.");
+    auto matcher = [rpn](const Built& b) { return rpn ? b.rpn().matcher : b.roi().matcher; };
+    Check({
+        {{key + "assigner.pos_iou_thr=0.65"},
+         [&](const Built& b) { return double(matcher(b).positive); },
+         0.65},
+        {{key + "assigner.neg_iou_thr=0.2"},
+         [&](const Built& b) { return double(matcher(b).negative); },
+         0.2},
+        {{key + "sampler.num=100"},
+         [&](const Built& b) { return rpn ? b.rpn().samples : b.roi().samples; },
+         100},
+        {{key + "sampler.pos_fraction=0.3"},
+         [&](const Built& b) {
+           return double(rpn ? b.rpn().positive_fraction : b.roi().positive_fraction);
+         },
+         0.3},
     });
   }
 }
@@ -178,16 +191,6 @@ TEST_CASE("the box head's options are where they belong") {
       {{kExtractor + "finest_scale=28"},
        [](const Built& b) { return b.align().canonical_size; },
        112},
-      {{kTrain + "rcnn.assigner.pos_iou_thr=0.65"},
-       [](const Built& b) { return double(b.roi().matcher.positive); },
-       0.65},
-      {{kTrain + "rcnn.assigner.neg_iou_thr=0.2"},
-       [](const Built& b) { return double(b.roi().matcher.negative); },
-       0.2},
-      {{kTrain + "rcnn.sampler.num=100"}, [](const Built& b) { return b.roi().samples; }, 100},
-      {{kTrain + "rcnn.sampler.pos_fraction=0.3"},
-       [](const Built& b) { return double(b.roi().positive_fraction); },
-       0.3},
       {{kTrain + "rcnn.sampler.add_gt_as_proposals=false"},
        [](const Built& b) { return b.roi().add_ground_truth; },
        0},

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "exp/config/canonical.h"
 #include "src/config/scalar.h"
 #include "src/config/yaml.h"

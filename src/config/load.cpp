@@ -6,6 +6,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
+#include "exp/base/utf8.h"
 #include "exp/config/canonical.h"
 #include "src/config/interpolate.h"
 #include "src/config/json.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "exp/config/canonical.h"
 #include "src/config/suggest.h"
 

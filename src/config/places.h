@@ -10,8 +10,6 @@
 
 namespace xp::config {
 
-inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-
 // A place in a text while it is read from the start.
 struct TextPlace {
   int line = 1, column = 1;

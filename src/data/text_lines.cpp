@@ -6,6 +6,7 @@
 #include "exp/base/error.h"
 #include "exp/base/file.h"
 #include "exp/base/file_kind.h"
+#include "exp/base/utf8.h"
 
 namespace xp::data {
 
@@ -20,7 +21,7 @@ std::vector<TextLine> ReadTextLines(const std::filesystem::path& path,
                       .expected = expected,
                       .next = AdviceFor(other)});
   }
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf", kSpace = " \t\r";
+  constexpr std::string_view kSpace = " \t\r";
   std::string_view rest = content;
   if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
   std::vector<TextLine> lines;

@@ -8,6 +8,9 @@
 
 namespace xp {
 
+// What some editors write before a text.
+inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 // The bytes of the character that `text` begins with; 0 where it begins with none.
 size_t Utf8Length(std::string_view text);
 

@@ -35,7 +35,7 @@ class Lexer {
       : text_(text), start_(start), line_(start.line), column_(start.column) {}
 
   std::vector<Token> Run() {
-    if (text_.substr(0, 3) == "\xef\xbb\xbf") at_ = 3;
+    if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
     tokens_.reserve(text_.size() / 3);  // about what configs have
     bool line_start = !start_.expression;
     while (true) {

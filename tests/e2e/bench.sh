@@ -58,8 +58,8 @@ has "$("$exp" query 'SELECT count(*) AS n FROM bench_row')" "8"
 
 # What was measured before an interruption stays, and says on what.
 for signal in INT KILL; do
-  "$exp" bench tiny.yaml "${small[@]}" --set "batches=[1,2,3,4,5,6,7,8]" --label $signal >out 2>err & pid=$!
-  until [ "$(wc -l <out)" -ge 3 ]; do sleep 0.05; done
+  begin out "$exp" bench tiny.yaml "${small[@]}" --set "batches=[1,2,3,4,5,6,7,8]" --label $signal
+  await "^resnet18  *2 " out
   kill -$signal $pid; got=0; wait $pid || got=$?
   [ $got = $([ $signal = INT ] && echo 130 || echo 137) ] || fail "exit $got"
   has "$("$exp" query "SELECT count(*)>=2 AND count(*)<19 AS n, b.device FROM bench_row r JOIN bench b ON b.id=r.bench WHERE b.label='$signal'")" "1  cpu"
@@ -146,11 +146,11 @@ db.commit()'
 refused 2 "s build: another there" "$exp" bench --continue INT
 
 # A measurement that takes an hour is interrupted within a step.
-"$exp" bench tiny.yaml "${small[@]}" --batch 2 --repeats 100 --seconds 36 --label hour >out 2>err & pid=$!
-until [ -s out ]; do sleep 0.05; done
+begin out "$exp" bench tiny.yaml "${small[@]}" --batch 2 --repeats 100 --seconds 36 --label hour
+await "^model  *batch" out
 sleep 1; kill -TERM $pid; got=0; SECONDS=0; wait $pid || got=$?
 [ $got = 130 ] && [ $SECONDS -lt 20 ] || fail "exit $got after $SECONDS s"
-has "$(cat err)" "the rows so far are kept"
+has "$(cat out)" "the rows so far are kept"
 
 # A disk that gets full in the middle: the rest is measured and shown.
 if mkdir -p full && mount -t tmpfs -o size=600k none full 2>/dev/null; then

@@ -22,6 +22,23 @@ expect() {
   [ "$got" = "$code" ] || fail "exit $got, not $code: $* -- $(cat out)"
   has "$(cat out)" "$text"
 }
+# begin LOG COMMAND...: in the background, as `pid`. The log is emptied here: the command's own shell does so at some later
+# moment, and whoever waits for a text before that reads what an earlier command wrote.
+begin() {
+  local log=$1
+  shift
+  : >"$log"
+  "$@" >"$log" 2>&1 &
+  pid=$!
+}
+# await TEXT LOG: until a line of the log has it (a pattern), at most two minutes.
+await() {
+  for _ in $(seq 6000); do
+    ! grep -q -- "$1" "$2" || return 0
+    sleep 0.02
+  done
+  fail "no \`$1\` in two minutes: $(cat "$2")"
+}
 # fits SCHEMA FILE: the file is JSON as schema/SCHEMA.schema.json describes it.
 fits() { "$(dirname "$exp")/validate_json" "$source_dir/schema/$1.schema.json" "$2" || fail "$2 doesn't fit the schema $1"; }
 # refused CODE TEXT COMMAND...: the same of what must not work.

@@ -20,9 +20,8 @@ out=$("$exp" audit mystery.bin); has "$out" "optimizer.lr"; has "$out" "reproduc
 out=$("$exp" diff first second); has "$out" "optimizer.lr"
 
 # Killed in the middle: the epochs before are there, and it shows as killed.
-"${run[@]}" --name victim --set runner.max_epochs=200 >victim.log 2>&1 &
-pid=$!
-for _ in $(seq 600); do grep -q 'epoch 2/200 ' victim.log && break; sleep 0.1; done
+begin victim.log "${run[@]}" --name victim --set runner.max_epochs=200
+await 'epoch 2/200 ' victim.log
 kill -9 $pid; wait $pid 2>/dev/null || true
 out=$("$exp" ls); has "$(grep victim <<<"$out")" "killed"
 count=$("$exp" show victim --json | python3 -c 'import json,sys; print(len(json.load(sys.stdin)["epochs"]))')
@@ -32,9 +31,8 @@ count=$("$exp" show victim --json | python3 -c 'import json,sys; print(len(json.
 hashes() { "$exp" show "$1" --json | python3 -c 'import json,sys
 for e in json.load(sys.stdin)["epochs"]: print(e["epoch"], e["weights_hash"], e["optimizer_hash"])'; }
 "${run[@]}" --name whole --set runner.max_epochs=4 >/dev/null
-"${run[@]}" --name parts --set runner.max_epochs=4 >parts.log 2>&1 &
-pid=$!
-for _ in $(seq 600); do grep -q 'epoch 1/4 ' parts.log && break; sleep 0.05; done
+begin parts.log "${run[@]}" --name parts --set runner.max_epochs=4
+await 'epoch 1/4 ' parts.log
 kill -INT $pid; code=0; wait $pid || code=$?
 if [ $code != 0 ]; then
   [ $code = 130 ] || fail "interrupted run gives $code: $(cat parts.log)"

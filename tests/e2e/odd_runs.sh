@@ -16,11 +16,11 @@ refused 2 "was ended by an error" evaluate failed
 has "$(cat out)" "before its first checkpoint"
 hasnt "$(cat out)" "likeliest"  # of the reason one line
 has "$(cat out)" "next: \`exp resume "
-"${run[@]}" --name killed --work-dir runs/killed --set data.train.times=1000 >killed.log 2>&1 &
-for _ in $(seq 600); do grep -q "^training on" killed.log && break || sleep 0.1; done
+begin killed.log "${run[@]}" --name killed --work-dir runs/killed --set data.train.times=1000
+await "^training on" killed.log
 refused 2 "is still running and has written no checkpoint yet" evaluate killed
-kill -9 $! && wait $! 2>/dev/null || true
-refused 2 "was killed (process $! ended without a word) before its first checkpoint" evaluate killed
+kill -9 $pid && wait $pid 2>/dev/null || true
+refused 2 "was killed (process $pid ended without a word) before its first checkpoint" evaluate killed
 expect 0 "" "$exp" run small.yaml --name other --work-dir runs/other -- true
 refused 2 "is another program's and left no checkpoint in its work_dir" evaluate other
 refused 2 "--resume" "$exp" resume other
@@ -82,9 +82,9 @@ cd after
 
 # Which run made a file: whole, in the middle of an epoch, damaged, by its hash; what is no file.
 cd ..
-"${run[@]}" --name cut --work-dir runs/cut --set data.train.times=1000 >cut.log 2>&1 &
-for _ in $(seq 600); do grep -q "step 50/" cut.log && break || sleep 0.1; done
-kill -INT $! && wait $! || [ $? = 130 ] || fail "$(cat cut.log)"
+begin cut.log "${run[@]}" --name cut --work-dir runs/cut --set data.train.times=1000
+await "step 50/" cut.log
+kill -INT $pid && wait $pid || [ $? = 130 ] || fail "$(cat cut.log)"
 middle=$(ls runs/cut/iter_*.safetensors)
 step=${middle//[^0-9]/}
 expect 0 "in epoch     1 (step $step)" "$exp" audit "$middle"
@@ -159,9 +159,9 @@ has "$("$exp" audit runs/mute/*.safetensors)" mute
 for way in hung kept; do
   nohup=(); [ $way = hung ] || nohup=(nohup)
   times=1000; [ $way = hung ] || times=40
-  "${nohup[@]}" "${run[@]}" --name $way --work-dir runs/$way --set data.train.times=$times >$way.log 2>&1 &
-  for _ in $(seq 600); do grep -q "^training on" $way.log && break || sleep 0.1; done
-  kill -HUP $! && wait $! || [ $way = hung ] || fail "$(cat $way.log)"
+  begin $way.log "${nohup[@]}" "${run[@]}" --name $way --work-dir runs/$way --set data.train.times=$times
+  await "^training on" $way.log
+  kill -HUP $pid && wait $pid || [ $way = hung ] || fail "$(cat $way.log)"
 done
 has "$("$exp" show hung)" "interrupted"
 has "$("$exp" show hung)" "SIGHUP"

@@ -16,7 +16,7 @@ for epoch in 0 1; do
   echo "weights $lr $epoch" >"$work_dir/epoch_$epoch.pth"
   printf '{"epoch": %d, "step": %d, "metrics": {"acc": 0.%d%s}, "checkpoint": "epoch_%d.pth"}\n' $epoch $((epoch * 3 + 3)) $epoch "$NOISE" $epoch >>"$EXP_METRICS"
 done
-[ -z "$HANG" ] || { touch hanging; sleep 60; }
+[ -z "$HANG" ] || { echo hanging; sleep 60; }
 echo "last" >"$work_dir/unnamed.ckpt"
 exit ${CODE:-0}
 END
@@ -73,9 +73,8 @@ git checkout -q a.yaml
 code=0; CODE=9 "$exp" run a.yaml --name failing -- ./train.sh {config} {work_dir} >out || code=$?
 [ $code = 1 ] || fail "failing: $code"
 has "$("$exp" show failing)" "failed: the program ended with code 9"
-rm -f hanging
-HANG=1 setsid "$exp" run a.yaml --name victim -- ./train.sh {config} {work_dir} >out 2>&1 &
-for _ in $(seq 200); do [ -e hanging ] && break; sleep 0.05; done
+begin out env HANG=1 setsid "$exp" run a.yaml --name victim -- ./train.sh {config} {work_dir}
+await "^hanging" out
 has "$("$exp" ls --where 'name = victim')" "running"
 victim=$("$exp" ls --where 'name = victim' --json | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
 ! "$exp" rm victim 2>err || fail "a running run was removed"
@@ -83,10 +82,8 @@ has "$(cat err)" "is running"
 kill -9 "$victim"; wait || true
 out=$("$exp" show victim)
 has "$out" "killed"; has "$out" "epoch_1.pth"
-rm -f hanging
-HANG=1 setsid "$exp" run a.yaml --name stopped -- ./train.sh {config} {work_dir} >out 2>&1 &
-pid=$!
-for _ in $(seq 200); do [ -e hanging ] && break; sleep 0.05; done
+begin out env HANG=1 setsid "$exp" run a.yaml --name stopped -- ./train.sh {config} {work_dir}
+await "^hanging" out
 runner=$("$exp" ls --where 'name = stopped' --json | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
 kill -TERM "$runner"
 code=0; wait $pid || code=$?

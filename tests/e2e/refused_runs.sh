@@ -52,9 +52,8 @@ none "num_classes is 9" --device cpu --set model.roi_head.bbox_head.num_classes=
 [ "$(find there)" = there ] || fail "left: $(find there)"
 
 # A checkpoint in the middle of an epoch, which is refused under a config with shorter epochs, or with fewer. 24 batches each.
-"${run[@]}" --device cpu --name middle --work-dir middle --set log_config.interval=1 --set data.train.times=40 >middle.log 2>&1 &
-pid=$!
-for _ in $(seq 1200); do grep -q "epoch 1/2 step 50/" middle.log && break || sleep 0.05; done
+begin middle.log "${run[@]}" --device cpu --name middle --work-dir middle --set log_config.interval=1 --set data.train.times=40
+await "epoch 1/2 step 50/" middle.log
 kill -INT $pid
 wait $pid || [ $? = 130 ] || fail "$(cat middle.log)"
 ls middle/iter_*.safetensors >/dev/null

@@ -195,9 +195,8 @@ attempts=$(of first 'len(r["attempts"])')
 expect 0 "is finished: nothing is left to do" "$exp" resume first
 expect 0 "is finished: nothing is left to do" "${run[@]}" "${only[@]:0:3}" --resume first
 [ "$(of first 'len(r["attempts"])')" = "$attempts" ] || fail "a finished run was begun again"
-"${run[@]}" base.yaml --name long --set runner.max_epochs=500 >long.log 2>&1 &
-pid=$!
-for _ in $(seq 1200); do grep -q 'epoch 1/' long.log && break; sleep 0.02; done
+begin long.log "${run[@]}" base.yaml --name long --set runner.max_epochs=500
+await 'epoch 1/' long.log
 refused 2 "is owned by process $pid" "$exp" resume long
 refused 2 "is owned by process $pid" "${run[@]}" base.yaml --set runner.max_epochs=500 --resume auto
 kill -INT $pid
@@ -207,8 +206,8 @@ wait $pid || true
 twice=("${run[@]}" base.yaml --set runner.max_epochs=501)
 both() {
   local pids=() codes=()
-  "$@" >both.1 2>&1 & pids+=($!)
-  "$@" >both.2 2>&1 & pids+=($!)
+  begin both.1 "$@"; pids+=($pid)
+  begin both.2 "$@"; pids+=($pid)
   for _ in $(seq 1200); do [ "$(grep -c 'epoch 1/' both.1 both.2 | grep -c ':1')" = 0 ] || break; sleep 0.02; done
   for _ in $(seq 1200); do [ "$(jobs -r | wc -l)" = 2 ] || break; sleep 0.02; done
   kill -INT "${pids[@]}" 2>/dev/null || true

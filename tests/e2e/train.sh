@@ -122,9 +122,8 @@ hashes() { "$exp" show "$1" --json | python3 -c 'import json,sys
 for e in json.load(sys.stdin)["epochs"]: print(e["epoch"], e["weights_hash"], e["optimizer_hash"])'; }
 "${run[@]}" tiny.yaml --name whole --set runner.max_epochs=4 >/dev/null
 for way in run resume folder; do
-  "${run[@]}" tiny.yaml --name "$way" --set runner.max_epochs=4 --work-dir "out_$way" >"$way.log" 2>&1 &
-  pid=$!
-  for _ in $(seq 1200); do grep -q 'epoch 1/4 ' "$way.log" && break; sleep 0.05; done
+  begin "$way.log" "${run[@]}" tiny.yaml --name "$way" --set runner.max_epochs=4 --work-dir "out_$way"
+  await 'epoch 1/4 ' "$way.log"
   kill -INT $pid; code=0; wait $pid || code=$?
   [ $code = 130 ] || fail "interrupted run gives $code: $(cat "$way.log")"
   case $way in
@@ -142,9 +141,8 @@ has "$("$exp" show @)" "continues"
 [ "$(hashes @ | wc -l)" = 1 ] || fail "one more epoch was to be run"
 "$exp" reproduce @ >/dev/null || fail "a continued run is reproduced from its checkpoint"
 # Killed before it has a checkpoint of its own, it begins again at the other run's.
-"$exp" resume whole --set runner.max_epochs=5 --set optimizer.lr=0.001 --accept-changes >killed.log 2>&1 &
-pid=$!
-for _ in $(seq 1200); do grep -q 'training on' killed.log && break; sleep 0.02; done
+begin killed.log "$exp" resume whole --set runner.max_epochs=5 --set optimizer.lr=0.001 --accept-changes
+await 'training on' killed.log
 kill -KILL $pid; wait $pid || true
 out=$("$exp" resume @) || fail "resume of a continued run: $out"
 has "$out" "has no checkpoint yet: it begins again"

@@ -1,11 +1,13 @@
 // `exp reproduce`: runs a recorded run again, from the record alone, and compares.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
 
 #include "exp/base/error.h"
+#include "exp/base/printable.h"
 #include "exp/config/canonical.h"
 #include "exp/record/reader.h"
 #include "exp/record/store.h"
@@ -13,6 +15,7 @@
 #include "src/cli/command.h"
 #include "src/cli/device_flag.h"
 #include "src/cli/launch.h"
+#include "src/cli/only_result.h"
 #include "src/cli/resume.h"
 #include "src/cli/run_folder.h"
 #include "src/cli/table.h"
@@ -133,6 +136,24 @@ void PrintVerdict(const record::Verdict& v) {
   }
 }
 
+LaunchResult RunAgain(const record::Run& first, const Launch& launch) {
+  Say("running {} ({}) again from its record{}{}\n", first.id, Printable(first.name),
+      launch.command.empty() ? "" : ": ",
+      Printable(fmt::format("{}", fmt::join(launch.command, " "))));
+  LaunchResult result;
+  try {
+    result = Execute(launch);
+  } catch (const Error& e) {
+    throw JobError({.what = std::string("it could not be run again: ") + e.what()});
+  }
+  if (result.state != train::EndState::kFinished) {
+    Say("the new run {} {}{}{}: nothing was compared\n", result.run_id,
+        result.state == train::EndState::kFailed ? "failed" : "was interrupted",
+        result.reason.empty() ? "" : ": ", Printable(result.reason));
+  }
+  return result;
+}
+
 void Run(const Options& options, Context& context) {
   record::Run first;
   fs::path folder;
@@ -147,17 +168,12 @@ void Run(const Options& options, Context& context) {
   }
   Launch launch = FromRecord(first, options, folder, context);
   EnterFolder(FolderNow(first, folder));
-  fmt::print("running {} ({}) again from its record\n", first.id, first.name);
   LaunchResult result;
-  try {
-    result = Execute(launch);
-  } catch (const Error& e) {
-    throw JobError({.what = std::string("it could not be run again: ") + e.what()});
+  {
+    const OnlyResult only(options.as_json);
+    result = RunAgain(first, launch);
   }
   if (result.state != train::EndState::kFinished) {
-    fmt::print("the new run {} {}{}{}: nothing was compared\n", result.run_id,
-               result.state == train::EndState::kFailed ? "failed" : "was interrupted",
-               result.reason.empty() ? "" : ": ", result.reason);
     context.exit_code = result.exit_code;
     return;
   }

@@ -1,11 +1,14 @@
 #include "exp/record/verdict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "exp/snapshot/dataset.h"
+#include "src/record/compare_numbers.h"
 #include "src/record/sqlite.h"
 
 namespace xp::record {
@@ -13,29 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// Enough digits to tell any two doubles apart.
-std::string Exact(const Value& value) {
-  if (const double* x = std::get_if<double>(&value)) return fmt::format("{}", *x);
-  return Show(value, 40);
-}
-
-// Elapsed times and what the machine felt like differ between equal runs.
-bool IsTiming(const std::string& name) {
-  if (name.rfind("time/", 0) == 0 || name.rfind("gpu/", 0) == 0) return true;
-  std::string last = name.substr(name.rfind('/') + 1);
-  for (const char* word :
-       {"time", "data_time", "eta", "seconds", "memory", "throughput", "images_per_second"}) {
-    if (last == word) return true;
-  }
-  return last.ends_with("_time") || last.ends_with("_seconds") || last.ends_with("_per_second");
-}
-
-const Value* FindValue(const Named& list, const std::string& name) {
-  for (const auto& [n, value] : list) {
-    if (n == name) return &value;
-  }
-  return nullptr;
-}
+constexpr const char* kCheckpoints = "checkpoints";
 
 VerdictRow ConfigRow(const Run& a, const Run& b) {
   if (a.config_hash == b.config_hash) {
@@ -72,6 +53,12 @@ std::string CommitOf(const json& code) {
   return commit.empty() ? "" : commit + (dirty ? " with changes" : "");
 }
 
+// Files that may be code and whose content isn't in the record.
+int64_t LeftOutCode(const json& code) {
+  const json count = code.value("/omitted/code"_json_pointer, json());
+  return count.is_number_integer() ? count.get<int64_t>() : 0;
+}
+
 VerdictRow CodeRow(const Run& a, const Run& b) {
   json x = json::parse(a.code_json, nullptr, false), y = json::parse(b.code_json, nullptr, false);
   auto recorded = [](const json& code) {
@@ -79,12 +66,18 @@ VerdictRow CodeRow(const Run& a, const Run& b) {
   };
   if (!recorded(x) || !recorded(y))
     return {"code", Sameness::kUnknown, "no git repository was recorded"};
-  if (x.value("identity", "?") == y.value("identity", "")) {
-    return {"code", Sameness::kSame, CommitOf(x)};
-  }
   std::string before = CommitOf(x), after = CommitOf(y);
-  if (before == after)
-    return {"code", Sameness::kDiffers, before + ": changed or untracked files differ"};
+  if (x.value("identity", "?") == y.value("identity", "")) {
+    const int64_t unknown = LeftOutCode(x);
+    if (unknown == 0) return {"code", Sameness::kSame, before};
+    return {"code", Sameness::kUnknown,
+            fmt::format("{}{} files weren't kept, so not compared; the rest is the same",
+                        before.empty() ? "" : before + ": ", unknown)};
+  }
+  if (before == after) {
+    return {"code", Sameness::kDiffers,
+            (before.empty() ? "" : before + ": ") + "changed or untracked files differ"};
+  }
   return {"code", Sameness::kDiffers, fmt::format("{} -> {}", before, after)};
 }
 
@@ -145,82 +138,11 @@ VerdictRow EnvironmentRow(const std::vector<EnvironmentDifference>& differences,
   return {"environment", Sameness::kDiffers, detail};
 }
 
-bool DifferIn(const std::string& kind, const Named& a, const Named& b, EpochVerdict& out) {
-  for (const auto& [name, value] : a) {
-    const Value* other = FindValue(b, name);
-    if (IsTiming(name) || (other && SameBits(value, *other))) continue;
-    out.quantity = kind + " " + name;
-    out.before = Exact(value);
-    out.after = other ? Exact(*other) : "absent";
-    return true;
-  }
-  for (const auto& [name, value] : b) {
-    if (IsTiming(name) || FindValue(a, name)) continue;
-    out.quantity = kind + " " + name;
-    out.before = "absent";
-    out.after = Exact(value);
-    return true;
-  }
-  return false;
-}
-
-std::string Compared(const EpochRecord& a, const EpochRecord& b) {
-  std::string out;
-  auto add = [&](bool there, const std::string& what) {
-    if (there) out += (out.empty() ? "" : ", ") + what;
-  };
-  add(!a.losses.empty(), fmt::format("{} losses", a.losses.size()));
-  add(!a.metrics.empty() && !b.metrics.empty(), fmt::format("{} metrics", a.metrics.size()));
-  add(!a.weights_hash.empty(), "weights");
-  add(!a.optimizer_hash.empty(), "optimizer state");
-  return out;
-}
-
-// Losses first: they are what the weights were computed from.
-EpochVerdict CompareEpoch(const EpochRecord& a, const EpochRecord& b) {
-  EpochVerdict out{.epoch = a.epoch, .compared = Compared(a, b)};
-  if (DifferIn("loss", a.losses, b.losses, out)) return out;
-  auto hashes = [&](const char* what, const std::string& x, const std::string& y) {
-    if (x == y) return false;
-    out.quantity = what;
-    out.before = x.empty() ? "absent" : x;
-    out.after = y.empty() ? "absent" : y;
-    return true;
-  };
-  if (hashes("weights", a.weights_hash, b.weights_hash)) return out;
-  if (hashes("optimizer state", a.optimizer_hash, b.optimizer_hash)) return out;
-  // Metrics of an epoch that only one run evaluated aren't a difference of results.
-  if (!a.metrics.empty() && !b.metrics.empty() && DifferIn("metric", a.metrics, b.metrics, out))
-    return out;
-  out.same = true;
-  return out;
-}
-
-void CompareSteps(const Curves& first, const Curves& second, int64_t last_step, Verdict& out) {
-  for (const auto& [name, points] : first) {
-    if (IsTiming(name)) continue;
-    auto found = second.find(name);
-    if (found == second.end()) continue;
-    std::map<int64_t, const Value*> other;
-    for (const CurvePoint& p : found->second) other[p.step] = &p.value;
-    for (const CurvePoint& p : points) {
-      if (last_step >= 0 && p.step >= last_step) continue;
-      auto match = other.find(p.step);
-      if (match == other.end()) continue;
-      ++out.steps_compared;
-      if (SameBits(p.value, *match->second)) continue;
-      if (!out.step || p.step < out.step->step) {
-        out.step = StepVerdict{p.step, name, Exact(p.value), Exact(*match->second)};
-      }
-      break;
-    }
-  }
-}
-
 void Explain(const Verdict& partial, const std::vector<EnvironmentDifference>& environment,
              std::vector<std::string>& suspects) {
   for (const VerdictRow& row : partial.rows) {
-    if (row.sameness == Sameness::kDiffers && row.what != "environment") {
+    const bool cause = row.what != "environment" && row.what != kCheckpoints;
+    if (row.sameness == Sameness::kDiffers && cause) {
       suspects.push_back(row.what + ": " + row.detail);
     }
   }
@@ -232,29 +154,73 @@ void Explain(const Verdict& partial, const std::vector<EnvironmentDifference>& e
   }
 }
 
-std::string Summarize(const Verdict& v, size_t wanted) {
-  if (!v.comparable) return "nothing to compare: the runs have no epoch and no step in common";
-  if (v.same) {
-    std::string what = v.epochs.empty() ? fmt::format("all {} recorded numbers", v.steps_compared)
-                                        : fmt::format("all {} epochs", v.epochs.size());
-    return "the same, bit for bit: " + what;
+// The hash of each checkpoint's newest content, by its name in the run's own folder.
+std::map<std::string, std::string> CheckpointsByName(const Run& run) {
+  std::map<std::string, std::string> out;
+  for (const CheckpointRecord& c : run.checkpoints) {
+    const std::filesystem::path path = c.path, inside = path.lexically_relative(run.work_dir);
+    const bool outside = inside.empty() || *inside.begin() == "..";
+    out[(outside ? path : inside).string()] = c.hash;
   }
+  return out;
+}
+
+// Of another program, whose weights no hash in its epochs may tell. Its files can hold more than
+// weights (times, names), so that numbers have the last word where there are any.
+std::optional<VerdictRow> CheckpointsRow(const Run& a, const Run& b) {
+  const std::map<std::string, std::string> before = CheckpointsByName(a),
+                                           after = CheckpointsByName(b);
+  std::vector<std::string> other;
+  for (const auto& [name, hash] : before) {
+    auto found = after.find(name);
+    if (found == after.end()) other.push_back(name + " (absent now)");
+    if (found != after.end() && found->second != hash) other.push_back(name);
+  }
+  for (const auto& [name, hash] : after)
+    if (!before.count(name)) other.push_back(name + " (new)");
+  if (before.empty() && after.empty()) return std::nullopt;
+  if (other.empty())
+    return VerdictRow{kCheckpoints, Sameness::kSame, fmt::format("{} files", before.size())};
+  constexpr size_t kShown = 3;
+  const size_t shown = std::min(other.size(), kShown);
+  std::string detail = fmt::format("{}", fmt::join(other.begin(), other.begin() + shown, ", "));
+  if (other.size() > shown) detail += fmt::format(", and {} more", other.size() - shown);
+  return VerdictRow{kCheckpoints, Sameness::kDiffers, detail};
+}
+
+std::string Diverged(const Verdict& v) {
   for (const EpochVerdict& e : v.epochs) {
-    if (!e.same) {
-      std::string text = fmt::format("diverged in epoch {}: {} {} -> {}", e.epoch + 1, e.quantity,
-                                     e.before, e.after);
-      if (v.step)
-        text += fmt::format(" (first at step {}: {} {} -> {})", v.step->step, v.step->name,
-                            v.step->before, v.step->after);
-      return text;
-    }
+    if (e.same) continue;
+    std::string text = fmt::format("diverged in epoch {}: {} {} -> {}", e.epoch + 1, e.quantity,
+                                   e.before, e.after);
+    if (v.step)
+      text += fmt::format(" (first at step {}: {} {} -> {})", v.step->step, v.step->name,
+                          v.step->before, v.step->after);
+    return text;
   }
-  if (v.step) {
-    return fmt::format("diverged at step {}: {} {} -> {}", v.step->step, v.step->name,
-                       v.step->before, v.step->after);
+  if (!v.step) return "";
+  return fmt::format("diverged at step {}: {} {} -> {}", v.step->step, v.step->name, v.step->before,
+                     v.step->after);
+}
+
+std::string Summarize(const Verdict& v, size_t wanted, const VerdictRow* checkpoints) {
+  if (!v.comparable) return "nothing to compare: the runs recorded no number";
+  std::string diverged = Diverged(v);
+  if (!diverged.empty()) return diverged;
+  if (v.epochs.size() < wanted) {
+    return fmt::format("incomplete: {} of {} epochs were run again, and they are the same",
+                       v.epochs.size(), wanted);
   }
-  return fmt::format("incomplete: {} of {} epochs were run again, and they are the same",
-                     v.epochs.size(), wanted);
+  const std::string files = checkpoints ? checkpoints->detail : "";
+  if (!v.same) return "diverged: other checkpoints: " + files;
+  if (v.epochs.empty() && v.steps_compared == 0)
+    return "the same, bit for bit: all checkpoints, " + files;
+  std::string text = "the same, bit for bit: ";
+  text += v.epochs.empty() ? fmt::format("all {} recorded numbers", v.steps_compared)
+                           : fmt::format("all {} epochs", v.epochs.size());
+  if (checkpoints && checkpoints->sameness == Sameness::kDiffers)
+    text += "; its checkpoint files differ: " + files;
+  return text;
 }
 
 }  // namespace
@@ -271,25 +237,20 @@ Verdict CompareRuns(const Run& first, const Run& second, const Curves& first_cur
     v.rows.push_back(
         {"seed", Sameness::kDiffers, fmt::format("{} -> {}", first.seed, second.seed)});
   }
-  size_t wanted = 0;
-  int64_t last_step = -1;
-  bool same = true;
-  for (const EpochRecord& a : first.epochs) {
-    if (max_epochs >= 0 && a.epoch >= max_epochs) continue;
-    ++wanted;
-    auto b = std::find_if(second.epochs.begin(), second.epochs.end(),
-                          [&](const EpochRecord& e) { return e.epoch == a.epoch; });
-    if (b == second.epochs.end()) continue;
-    v.epochs.push_back(CompareEpoch(a, *b));
-    same = same && v.epochs.back().same;
-    last_step = std::max(last_step, a.step);
-  }
-  // Steps after the last whole epoch count only where there is no epoch at all.
-  CompareSteps(first_curves, second_curves, last_step, v);
-  v.comparable = !v.epochs.empty() || v.steps_compared > 0;
-  v.same = v.comparable && same && !v.step && v.epochs.size() == wanted;
+  const size_t wanted = CompareNumbers(first, second, first_curves, second_curves, max_epochs, v);
+  std::optional<VerdictRow> checkpoints;
+  if (first.kind == "command" && first.state == "finished" && max_epochs < 0)
+    checkpoints = CheckpointsRow(first, second);
+  if (checkpoints) v.rows.push_back(*checkpoints);
+  const bool numbers = v.step || v.steps_compared > 0 ||
+                       std::any_of(v.epochs.begin(), v.epochs.end(), [](const EpochVerdict& e) {
+                         return !e.same || !e.compared.empty();
+                       });
+  v.comparable = numbers || checkpoints;
+  v.same = v.comparable && Diverged(v).empty() && v.epochs.size() >= wanted &&
+           (numbers || checkpoints->sameness == Sameness::kSame);
   if (!v.same) Explain(v, environment, v.suspects);
-  v.summary = Summarize(v, wanted);
+  v.summary = Summarize(v, wanted, checkpoints ? &*checkpoints : nullptr);
   return v;
 }
 

@@ -65,6 +65,8 @@ has "$out" "bit for bit"
 code=0; NOISE=6 "$exp" reproduce first >out || code=$?
 [ $code = 3 ] || fail "a diverged run gives $code: $(cat out)"
 has "$(cat out)" "epoch 1"; has "$(cat out)" "metric acc: 0.05 -> 0.06"
+"$exp" reproduce first --json 2>err | python3 -m json.tool >out || fail "standard output isn't JSON alone: $(cat err)"
+has "$(cat out)" '"same": true'; has "$(cat err)" "again from its record: ./train.sh"
 code=0; CODE=4 "$exp" reproduce first >out 2>&1 || code=$?
 [ $code = 1 ] || fail "a run that fails gives $code: $(cat out)"
 git checkout -q a.yaml
@@ -79,6 +81,7 @@ has "$("$exp" ls --where 'name = victim')" "running"
 victim=$("$exp" ls --where 'name = victim' --json | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
 ! "$exp" rm victim 2>err || fail "a running run was removed"
 has "$(cat err)" "is running"
+for _ in $(seq 600); do ! "$exp" show victim | grep -q epoch_1.pth || break; sleep 0.1; done
 kill -9 "$victim"; wait || true
 out=$("$exp" show victim)
 has "$out" "killed"; has "$out" "epoch_1.pth"

@@ -1,5 +1,6 @@
 #include "exp/record/verdict.h"
 
+#include <bit>
 #include <cmath>
 
 #include "catch.h"
@@ -12,6 +13,8 @@ namespace {
 
 Run MakeRun(int epochs) {
   Run run;
+  run.state = "finished";
+  run.kind = "train";
   run.config_hash = "c";
   run.seed = "0";
   run.environment_json =
@@ -83,6 +86,169 @@ TEST_CASE("fewer epochs: all that were asked for must be there") {
   CHECK(CompareRuns(a, b, {}, {}, 2).same);
   Run none = MakeRun(0);
   CHECK_FALSE(CompareRuns(none, none, {}, {}).comparable);
+}
+
+namespace {
+
+// Another program's: numbers without hashes.
+Run MakeCommand(const std::string& state, std::vector<Named> metrics) {
+  Run run;
+  run.state = state;
+  run.kind = "command";
+  for (size_t e = 0; e < metrics.size(); ++e) {
+    EpochRecord record;
+    record.epoch = static_cast<int>(e);
+    record.step = 2 * static_cast<int64_t>(e + 1);
+    record.metrics = std::move(metrics[e]);
+    run.epochs.push_back(std::move(record));
+  }
+  return run;
+}
+
+Curves Loss(std::vector<std::pair<int64_t, double>> points) {
+  Curves curves;
+  for (const auto& [step, value] : points) curves["loss"].push_back({step, 0, 1, value});
+  return curves;
+}
+
+CheckpointRecord File(const std::string& path, const std::string& hash) {
+  CheckpointRecord c;
+  c.path = path;
+  c.hash = hash;
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("what only one of two finished runs recorded is a difference") {
+  const Run one = MakeCommand("finished", {{{"a", 1.0}}}),
+            two = MakeCommand("finished", {{{"a", 1.0}}, {{"a", 2.0}}});
+  Verdict more = CompareRuns(one, two, {}, {});
+  CHECK_FALSE(more.same);
+  CHECK(more.summary == "diverged in epoch 2: epoch absent -> there");
+  CHECK(CompareRuns(two, one, {}, {}).summary ==
+        "incomplete: 1 of 2 epochs were run again, and they are the same");
+  CHECK(CompareRuns(one, two, {}, {}, 1).same);
+
+  const Run none = MakeCommand("finished", {});
+  const Curves long_one = Loss({{0, 1.0}, {1, 2.0}}), short_one = Loss({{0, 1.0}});
+  CHECK(CompareRuns(none, none, long_one, long_one).same);
+  CHECK(CompareRuns(none, none, long_one, short_one).summary ==
+        "diverged at step 1: loss 2 -> absent");
+  CHECK(CompareRuns(none, none, short_one, long_one).summary ==
+        "diverged at step 1: loss absent -> 2");
+  CHECK(CompareRuns(none, none, long_one, {}).summary == "diverged at step 0: loss 1 -> absent");
+  // Steps behind the last epoch, too: it may have been counted otherwise.
+  CHECK(CompareRuns(one, one, Loss({{9, 1.0}}), Loss({{9, 1.5}})).summary ==
+        "diverged at step 9: loss 1 -> 1.5");
+}
+
+TEST_CASE("of a run that ended early, all that it had recorded must be there again") {
+  const Run killed = MakeCommand("killed", {{{"a", 1.0}}}),
+            whole = MakeCommand("finished", {{{"a", 1.0}}, {{"a", 2.0}}});
+  CHECK(CompareRuns(killed, whole, Loss({{0, 1.0}, {2, 3.0}}), Loss({{0, 1.0}, {2, 3.0}, {3, 4.0}}))
+            .same);
+  CHECK_FALSE(CompareRuns(killed, whole, Loss({{0, 1.0}, {2, 3.0}}), Loss({{0, 1.0}})).same);
+  // Our own trainer stops where the last whole epoch ended: the steps behind it have no partner.
+  Run own = MakeRun(1), again = MakeRun(1);
+  own.state = "killed";
+  CHECK(CompareRuns(own, again, Loss({{9, 1.0}, {10, 2.0}}), Loss({{9, 1.0}})).same);
+  CHECK_FALSE(CompareRuns(own, again, Loss({{8, 0.5}, {9, 1.0}}), Loss({{9, 1.0}})).same);
+}
+
+TEST_CASE("points that a full disk took prove nothing") {
+  Run first = MakeCommand("finished", {});
+  first.attempts.emplace_back().lost_points = 1;
+  const Run second = MakeCommand("finished", {});
+  CHECK(CompareRuns(first, second, Loss({{0, 1.0}}), Loss({{0, 1.0}, {1, 2.0}})).same);
+  CHECK_FALSE(CompareRuns(first, second, Loss({{0, 1.0}}), Loss({{0, 1.5}, {1, 2.0}})).same);
+}
+
+TEST_CASE("points of one step are compared in the order written") {
+  const Run run = MakeCommand("finished", {});
+  const Curves twice = Loss({{0, 1.0}, {0, 2.0}, {1, 3.0}});
+  Verdict v = CompareRuns(run, run, twice, twice);
+  CHECK(v.same);
+  CHECK(v.steps_compared == 3);
+  CHECK(CompareRuns(run, run, twice, Loss({{0, 1.0}, {1, 3.0}})).summary ==
+        "diverged at step 0: loss 2 -> absent");
+  CHECK(CompareRuns(run, run, twice, Loss({{0, 2.0}, {0, 1.0}, {1, 3.0}})).summary ==
+        "diverged at step 0: loss 1 -> 2");
+}
+
+TEST_CASE("metrics that one run lacks are no difference where the weights are known equal") {
+  Run a = MakeRun(2), b = MakeRun(2);
+  b.epochs[0].metrics.clear();  // evaluated at the end alone
+  CHECK(CompareRuns(a, b, {}, {}).same);
+  a.epochs[0].weights_hash = b.epochs[0].weights_hash = "";
+  Verdict v = CompareRuns(a, b, {}, {});
+  CHECK_FALSE(v.same);
+  CHECK(v.epochs[0].quantity == "metric bbox_mAP");
+  CHECK(v.epochs[0].after == "absent");
+}
+
+TEST_CASE("epochs without a number, or with times alone, are nothing to compare") {
+  for (const Named& numbers : {Named{}, Named{{"train/iter_time", 0.25}}}) {
+    const Run run = MakeCommand("finished", {numbers});
+    Verdict v = CompareRuns(run, run, {}, {});
+    CHECK_FALSE(v.comparable);
+    CHECK_FALSE(v.same);
+  }
+  Run a = MakeCommand("finished", {{{"a", 1.0}}}), b = a;
+  b.epochs[0].step = 3;
+  CHECK(CompareRuns(a, b, {}, {}).summary == "diverged in epoch 1: steps done 2 -> 3");
+}
+
+TEST_CASE("values that differ never read the same") {
+  auto shown = [](Value x, Value y) {
+    const Run a = MakeCommand("finished", {{{"a", std::move(x)}}}),
+              b = MakeCommand("finished", {{{"a", std::move(y)}}});
+    const Verdict v = CompareRuns(a, b, {}, {});
+    CHECK_FALSE(v.same);
+    return v.epochs[0].before + " | " + v.epochs[0].after;
+  };
+  CHECK(shown(1.0, int64_t{1}) == "1 (a float) | 1 (an integer)");
+  CHECK(shown(JsonText{"\"" + std::string(60, 'a') + "b\""},
+              JsonText{"\"" + std::string(60, 'a') + "c\""}) ==
+        "\"" + std::string(39, 'a') + "... (63 bytes) (differs from byte 62) | \"" +
+            std::string(39, 'a') + "... (63 bytes) (differs from byte 62)");
+  CHECK(shown(std::bit_cast<double>(uint64_t{0x7ff8000000000000}),
+              std::bit_cast<double>(uint64_t{0x7ff8000000000001})) ==
+        "nan (0x7ff8000000000000) | nan (0x7ff8000000000001)");
+}
+
+TEST_CASE("another program's checkpoints are compared by name; numbers have the last word") {
+  Run a = MakeCommand("finished", {}), b = a;
+  a.work_dir = "/w/a";
+  b.work_dir = "/w/b";
+  a.checkpoints = {File("/w/a/x.pth", "old"), File("/w/a/x.pth", "1"), File("/else/y.pth", "2")};
+  b.checkpoints = {File("/w/b/x.pth", "1"), File("/else/y.pth", "2")};
+  Verdict v = CompareRuns(a, b, {}, {});
+  CHECK(v.same);
+  CHECK(v.summary == "the same, bit for bit: all checkpoints, 2 files");
+  b.checkpoints[0].hash = "3";
+  v = CompareRuns(a, b, {}, {});
+  CHECK(v.comparable);
+  CHECK_FALSE(v.same);
+  CHECK(v.summary == "diverged: other checkpoints: x.pth");
+  v = CompareRuns(a, b, Loss({{0, 1.0}}), Loss({{0, 1.0}}));
+  CHECK(v.same);
+  CHECK(v.summary ==
+        "the same, bit for bit: all 1 recorded numbers; its checkpoint files differ: x.pth");
+  a.kind = "train";  // which names the run in them
+  CHECK_FALSE(CompareRuns(a, b, {}, {}).comparable);
+}
+
+TEST_CASE("code of which files weren't kept isn't called the same") {
+  Run a = MakeRun(1), b = MakeRun(1);
+  a.code_json = b.code_json = R"({"kind":"git","identity":"i","omitted":{"count":3,"code":2},
+      "repositories":[{"commit":"1234567890ab","changes":{}}]})";
+  VerdictRow row = CompareRuns(a, b, {}, {}).rows[1];
+  CHECK(row.sameness == Sameness::kUnknown);
+  CHECK(row.detail == "1234567890: 2 files weren't kept, so not compared; the rest is the same");
+  a.code_json = b.code_json = R"({"kind":"none","identity":"i","manifest":{"object":"x"}})";
+  b.code_json.replace(b.code_json.find("\"i\""), 3, "\"j\"");
+  CHECK(CompareRuns(a, b, {}, {}).rows[1].detail == "changed or untracked files differ");
 }
 
 TEST_CASE("differences of the environment are weighed by what they can do") {

@@ -12,7 +12,8 @@ namespace xp::record {
 
 enum class Sameness { kSame, kDiffers, kUnknown };
 
-// One line of the table: config, code, environment, data.
+// One line of the table: config, code, environment, data; seeds that differ; the checkpoints of
+// another program.
 struct VerdictRow {
   std::string what;
   Sameness sameness = Sameness::kSame;
@@ -23,32 +24,33 @@ struct EpochVerdict {
   int epoch = 0;
   bool same = false;
   std::string quantity;  // first that differs: "weights", "optimizer state", "loss loss_cls",
-                         // "metric bbox_mAP"
+                         // "metric bbox_mAP", "steps done", "epoch" (only the second has it)
   std::string before, after;
-  std::string compared;  // what both recorded: "2 losses, 3 metrics, weights, optimizer state"
+  std::string compared;  // what was: "2 losses, 3 metrics, weights, optimizer state"
 };
 
 struct StepVerdict {
   int64_t step = 0;
-  std::string name;  // of the curve
-  std::string before, after;
+  std::string name;           // of the curve
+  std::string before, after;  // "absent": only the other run recorded it
 };
 
 struct Verdict {
   std::vector<VerdictRow> rows;
-  std::vector<EpochVerdict> epochs;  // that both have
+  std::vector<EpochVerdict> epochs;  // that both have, and what the second has too many
   std::optional<StepVerdict> step;   // first step whose recorded numbers differ
   int64_t steps_compared = 0;
   bool comparable = false;            // there was something to compare
-  bool same = false;                  // every number that both recorded is the same
+  bool same = false;                  // all that was to be there is, and is the same
   std::vector<std::string> suspects;  // differences that may explain it, most telling first
   std::string summary;                // one sentence
 };
 
 using Curves = std::map<std::string, std::vector<CurvePoint>>;
 
-// Compares what ran: the epochs that both have (all of the first's, up to `max_epochs` when >= 0),
-// then the steps. Elapsed times are never compared.
+// Compares what ran. Of a finished first run, all that it recorded must be there again and nothing
+// else; of the first `max_epochs` (when >= 0), what they recorded; of a run that ended early, what
+// it had recorded by then. Elapsed times are never compared.
 Verdict CompareRuns(const Run& first, const Run& second, const Curves& first_curves,
                     const Curves& second_curves, int max_epochs = -1);
 

@@ -50,7 +50,7 @@ Value Evaluator::EvalName(const Ast& ast) {
          "configs are evaluated without running Python; write the value out");
   }
   std::vector<std::string> names;
-  for (const DictObject::Pair& pair : globals_.dict->pairs) names.push_back(Str(pair.key));
+  for (const DictObject::Pair& pair : globals_.dict->pairs) names.push_back(KeyText(pair.key));
   std::string next = DidYouMean(Nearest(name, names));
   Fail(ast, fmt::format("the name `{}` isn't defined", name), next);
 }
@@ -137,7 +137,7 @@ Value Evaluator::EvalPlaceholder(const Ast& ast) {
     if (pair == nullptr) {
       std::vector<std::string> names;
       if (value.type == Type::kDict) {
-        for (const DictObject::Pair& known : value.dict->pairs) names.push_back(Str(known.key));
+        for (const DictObject::Pair& known : value.dict->pairs) names.push_back(KeyText(known.key));
       }
       Fail(ast, fmt::format("the bases have no key `{}`", JoinPath(path, key)),
            DidYouMean(Nearest(key, names)));
@@ -189,7 +189,7 @@ Value Evaluator::Attribute(const Ast& at, const Value& object, const std::string
   if (object.type == Type::kDict) {
     if (const DictObject::Pair* pair = object.dict->Find("s" + name)) return pair->value;
     std::vector<std::string> names;
-    for (const DictObject::Pair& pair : object.dict->pairs) names.push_back(Str(pair.key));
+    for (const DictObject::Pair& pair : object.dict->pairs) names.push_back(KeyText(pair.key));
     Fail(at, fmt::format("the dict has no key `{}`", name), DidYouMean(Nearest(name, names)));
   }
   Fail(at, fmt::format("{} has no attribute `{}` that a config can use", WithArticle(object.type),
@@ -217,9 +217,9 @@ Value Evaluator::Subscript(const Ast& at, const Value& object, const Ast& index_
   if (object.type == Type::kDict) {
     if (const DictObject::Pair* pair = object.dict->Find(Id(index_ast, index))) return pair->value;
     std::vector<std::string> names;
-    for (const DictObject::Pair& pair : object.dict->pairs) names.push_back(Str(pair.key));
-    Fail(at, fmt::format("the dict has no key {}", Repr(index)),
-         DidYouMean(Nearest(Str(index), names)));
+    for (const DictObject::Pair& pair : object.dict->pairs) names.push_back(KeyText(pair.key));
+    Fail(at, fmt::format("the dict has no key {}", Shown(index)),
+         DidYouMean(Nearest(KeyText(index), names)));
   }
   if (!object.IsSequence() && object.type != Type::kString) {
     Fail(at, fmt::format("{} can't be indexed", WithArticle(object.type)));

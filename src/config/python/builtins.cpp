@@ -151,7 +151,7 @@ Value Evaluator::Convert(const Ast& at, const std::string& type, Arguments& argu
   }
   const Value& value = arguments.positional[0];
   if (type == "bool") return Value::Bool(Truthy(value));
-  if (type == "str") return Value::String(Str(value));
+  if (type == "str") return Value::String(Converted(at, value, "s"));
   if (value.type == Type::kBig)
     return type == "int" ? value : Value::Float(std::strtod(value.Text().c_str(), nullptr));
   if (value.IsNumber()) {
@@ -180,13 +180,13 @@ Value Evaluator::Convert(const Ast& at, const std::string& type, Arguments& argu
     end = digits.data() + digits.size();
     auto [stop, error] = std::from_chars(digits.data(), end, number, base);
     if (error != std::errc() || stop != end)
-      Fail(at, fmt::format("int() can't read {}", Repr(value)));
+      Fail(at, fmt::format("int() can't read {}", Shown(value)));
     return Value::Int(number);
   }
   double number = 0;
   auto [stop, error] = std::from_chars(digits.data(), end, number);
   if (error == std::errc::invalid_argument || stop != end)
-    Fail(at, fmt::format("float() can't read {}", Repr(value)));
+    Fail(at, fmt::format("float() can't read {}", Shown(value)));
   if (error == std::errc::result_out_of_range) number = std::strtod(digits.c_str(), nullptr);
   return Value::Float(number);
 }

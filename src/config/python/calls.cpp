@@ -187,17 +187,6 @@ void Evaluator::SetKey(const Ast& at, DictObject& dict, const Value& key, Value 
   dict.Set(key, Id(at, key), std::move(value));
 }
 
-std::vector<std::string> Characters(const std::string& text) {
-  std::vector<std::string> characters;
-  for (size_t i = 0; i < text.size();) {
-    size_t end = i + 1;
-    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
-    characters.push_back(text.substr(i, end - i));
-    i = end;
-  }
-  return characters;
-}
-
 std::vector<Value> Evaluator::Iterate(const Ast& at, const Value& value) {
   std::vector<Value> items;
   if (value.IsSequence()) {

@@ -106,7 +106,7 @@ class Converter {
     }
     Node dict = Node::Dict();
     for (const DictObject::Pair& pair : value.dict->pairs) {
-      dict.Set(Str(pair.key), Convert(pair.value, depth + 1, weight));
+      dict.Set(KeyText(pair.key), Convert(pair.value, depth + 1, weight));
     }
     return dict;
   }

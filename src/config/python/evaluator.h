@@ -129,6 +129,8 @@ class Evaluator {
   Value* Local(const std::string& name);
 
   // operators.cpp
+  // An int of a float without fraction; refuses what 64 bits can't hold.
+  Value WholeNumber(const Ast& at, double value) const;
   Value Unary(const Ast& at, const std::string& op, const Value& operand);
   Value Binary(const Ast& at, const std::string& op, const Value& left, const Value& right);
   Value Integers(const Ast& at, const std::string& op, int64_t a, int64_t b);
@@ -184,12 +186,17 @@ class Evaluator {
   void MergeConfig(const Ast& at, DictObject& dict, const Value& from, int depth = 0);
   Value DeepCopy(const Ast& at, const Value& value, int depth = 0);
   std::vector<Value> Iterate(const Ast& at, const Value& value);
+  // str(), repr() or ascii(), by conversion "s", "r" or "a".
+  std::string Converted(const Ast& at, const Value& value, std::string_view conversion);
   std::string Format(const Ast& at, const Value& value, const std::string& spec);
   std::string FormatTemplate(const Ast& at, std::string_view text, const Arguments& arguments,
                              size_t* next, int depth = 0);
   Value FormatField(const Ast& at, const std::string& name, const Arguments& arguments,
                     size_t* next);
+  struct PercentValues;
   std::string Percent(const Ast& at, const std::string& text, const Value& value);
+  std::string PercentField(const Ast& at, const std::string& text, size_t* position,
+                           PercentValues& values);
   static bool IsBuiltin(const std::string& name);
   static bool IsModuleMember(const std::string& name);
   static bool HasMethod(const Value& object, const std::string& name);
@@ -215,9 +222,6 @@ class Evaluator {
 
 // Whether `module` ("os.path") belongs to Python's standard library.
 bool IsStandardModule(const std::string& module);
-
-// A string's characters.
-std::vector<std::string> Characters(const std::string& text);
 
 // A Node as a value of the evaluator, ConfigDicts and all; and back. ToNode throws UsageError for
 // what no config can hold.

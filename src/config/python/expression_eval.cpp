@@ -219,7 +219,7 @@ Value Evaluator::EvalFString(const Ast& ast) {
     Value value = Eval(*kid->kids[0]);
     from = Join(from, value.from);
     std::string spec = kid->kids[1] == nullptr ? "" : EvalFString(*kid->kids[1]).Text();
-    if (!kid->text.empty()) value = Value::String(kid->text == "s" ? Str(value) : Repr(value));
+    if (!kid->text.empty()) value = Value::String(Converted(*kid, value, kid->text));
     out += Format(*kid, value, spec);
     Charge(ast, out.size());
   }

@@ -6,155 +6,26 @@
 
 #include "exp/base/error.h"
 #include "src/config/python/evaluator.h"
+#include "src/config/python/format_spec.h"
 
 namespace xp::config::python {
-namespace {
 
-constexpr int kMaxWidth = 1000;
-
-struct Spec {
-  char fill = ' ';
-  char align = 0;
-  char sign = '-';
-  bool zero = false;
-  bool alternate = false;  // #: 0x before hexadecimal digits
-  char group = 0;          // , or _ between thousands
-  int width = 0;
-  int precision = -1;
-  char type = 0;
-};
-
-// [[fill]align][sign][#][0][width][,_][.precision][type]; throws a message.
-Spec ParseSpec(const std::string& text) {
-  Spec spec;
-  size_t at = 0;
-  auto is_align = [](char c) { return c == '<' || c == '>' || c == '^' || c == '='; };
-  if (text.size() > 1 && is_align(text[1])) {
-    spec.fill = text[0];
-    spec.align = text[1];
-    at = 2;
-  } else if (!text.empty() && is_align(text[0])) {
-    spec.align = text[0];
-    at = 1;
-  }
-  if (at < text.size() && (text[at] == '+' || text[at] == '-' || text[at] == ' '))
-    spec.sign = text[at++];
-  if (at < text.size() && text[at] == '#') {
-    spec.alternate = true;
-    ++at;
-  }
-  if (at < text.size() && text[at] == '0') {
-    spec.zero = true;
-    ++at;
-  }
-  auto number = [&] {
-    int value = 0;
-    while (at < text.size() && text[at] >= '0' && text[at] <= '9' && value <= kMaxWidth)
-      value = value * 10 + (text[at++] - '0');
-    if (value > kMaxWidth) throw std::string("a format's width or precision over 1000");
-    return value;
-  };
-  spec.width = number();
-  if (at < text.size() && (text[at] == ',' || text[at] == '_')) spec.group = text[at++];
-  if (at < text.size() && text[at] == '.') {
-    ++at;
-    spec.precision = number();
-  }
-  if (at < text.size()) spec.type = text[at++];
-  if (at != text.size()) throw fmt::format("the format `{}` can't be used in a config", text);
-  return spec;
-}
-
-std::string Padded(const std::string& text, const Spec& spec, char usual) {
-  auto width = static_cast<size_t>(spec.width);
-  const size_t size = Characters(text).size();
-  if (size >= width) return text;
-  size_t missing = width - size;
-  char align = spec.align != 0 ? spec.align : usual;
-  char fill = spec.zero && spec.align == 0 ? '0' : spec.fill;
-  bool sign = !text.empty() && (text[0] == '-' || text[0] == '+');
-  if ((align == '=' || (spec.zero && spec.align == 0)) && usual == '>') {
-    std::string zeros(missing, fill);
-    return sign ? text[0] + zeros + text.substr(1) : zeros + text;
-  }
-  if (align == '<') return text + std::string(missing, fill);
-  if (align == '^')
-    return std::string(missing / 2, fill) + text + std::string(missing - missing / 2, fill);
-  return std::string(missing, fill) + text;
-}
-
-std::string Grouped(const std::string& text, char separator) {
-  size_t from = !text.empty() && text[0] == '-' ? 1 : 0;
-  size_t end = std::min(text.find_first_of(".e"), text.size());
-  std::string out = text.substr(0, from);
-  for (size_t i = from; i < end; ++i) {
-    if (i > from && (end - i) % 3 == 0) out += separator;
-    out += text[i];
-  }
-  return out + text.substr(end);
-}
-
-std::string FormatNumber(const Value& value, const Spec& spec) {
-  std::string text;
-  char type = spec.type;
-  if (value.IsIntegral() &&
-      (type == 0 || type == 'd' || type == 'x' || type == 'X' || type == 'o' || type == 'b')) {
-    int64_t number = value.AsInt();
-    uint64_t magnitude =
-        number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
-    text = type == 'x'   ? fmt::format("{:x}", magnitude)
-           : type == 'X' ? fmt::format("{:X}", magnitude)
-           : type == 'o' ? fmt::format("{:o}", magnitude)
-           : type == 'b' ? fmt::format("{:b}", magnitude)
-                         : fmt::format("{}", magnitude);
-    if (spec.alternate && type != 0 && type != 'd')
-      text.insert(0, type == 'x' ? "0x" : type == 'X' ? "0X" : type == 'o' ? "0o" : "0b");
-    if (number < 0) text.insert(0, "-");
-  } else {
-    double number = value.AsDouble();
-    int precision = spec.precision;
-    if (type == 0 && precision < 0) {
-      text = FloatRepr(number);
-    } else if (type == 'f' || type == 'F') {
-      text = fmt::format("{:.{}f}", number, precision < 0 ? 6 : precision);
-    } else if (type == 'e' || type == 'E') {
-      text = fmt::format(fmt::runtime(type == 'e' ? "{:.{}e}" : "{:.{}E}"), number,
-                         precision < 0 ? 6 : precision);
-    } else if (type == 'g' || type == 'G' || type == 0) {
-      text = fmt::format("{:.{}g}", number, precision < 0 ? 6 : std::max(precision, 1));
-      if (type == 0 && text.find_first_of(".en") == std::string::npos) text += ".0";
-    } else if (type == '%') {
-      text = fmt::format("{:.{}f}%", number * 100, precision < 0 ? 6 : precision);
-    } else {
-      throw fmt::format("the format type `{}` doesn't fit {}", type, WithArticle(value.type));
-    }
-  }
-  if (spec.group != 0) text = Grouped(text, spec.group);
-  if (spec.sign != '-' && text[0] != '-') text.insert(0, 1, spec.sign);
-  return text;
-}
-
-}  // namespace
-
-std::string Evaluator::Format(const Ast& at, const Value& value, const std::string& spec_text) {
-  if (spec_text.empty()) return Str(value);
+std::string Evaluator::Converted(const Ast& at, const Value& value, std::string_view conversion) {
   try {
-    Spec spec = ParseSpec(spec_text);
-    if (value.IsNumber())  // with a format True is 1
-      return Padded(FormatNumber(value, spec), spec, '>');
-    if (value.type == Type::kBig) return Padded(Str(value), spec, '>');
-    if (value.type != Type::kString && value.type != Type::kBool)
-      throw fmt::format("{} takes no format", WithArticle(value.type));
-    if (spec.type != 0 && spec.type != 's')
-      throw fmt::format("the format type `{}` doesn't fit {}", spec.type, WithArticle(value.type));
-    std::string text = Str(value);
-    if (spec.precision >= 0) {
-      std::vector<std::string> characters = Characters(text);
-      text.clear();
-      for (size_t i = 0; i < std::min(characters.size(), static_cast<size_t>(spec.precision)); ++i)
-        text += characters[i];
-    }
-    return Padded(text, spec, '<');
+    if (conversion == "s") return Str(value);
+    if (conversion == "r") return Repr(value);
+    if (conversion == "a") return Ascii(value);
+  } catch (const std::string& message) {
+    const bool order = message == kNoOrder;
+    Fail(at, message, order ? "sort it: sorted(...)" : "");
+  }
+  Fail(at, fmt::format("`!{}` is no conversion of a format", conversion), "write !s, !r or !a");
+}
+
+std::string Evaluator::Format(const Ast& at, const Value& value, const std::string& spec) {
+  if (spec.empty()) return Converted(at, value, "s");
+  try {
+    return FormatValue(value, spec);
   } catch (const std::string& message) {
     Fail(at, message);
   }
@@ -226,7 +97,9 @@ std::string Evaluator::FormatTemplate(const Ast& at, std::string_view text,
     const size_t colon = field.find(':');
     std::string name(field.substr(0, colon));
     std::string conversion;
-    if (size_t bang = name.find('!'); bang != std::string::npos) {
+    const size_t bang = name.find('!');
+    const bool converts = bang != std::string::npos;
+    if (converts) {
       conversion = name.substr(bang + 1);
       name = name.substr(0, bang);
     }
@@ -234,7 +107,7 @@ std::string Evaluator::FormatTemplate(const Ast& at, std::string_view text,
     std::string spec;
     if (colon != std::string_view::npos)
       spec = FormatTemplate(at, field.substr(colon + 1), arguments, next, depth + 1);
-    if (!conversion.empty()) value = Value::String(conversion == "r" ? Repr(value) : Str(value));
+    if (converts) value = Value::String(Converted(at, value, conversion));
     out += Format(at, value, spec);
     Charge(at, out.size());
     i = close;
@@ -242,75 +115,115 @@ std::string Evaluator::FormatTemplate(const Ast& at, std::string_view text,
   return out;
 }
 
+// What the fields of text % value take.
+struct Evaluator::PercentValues {
+  const Value& given;
+  std::vector<Value> places;
+  size_t next = 0;
+  bool named = false;
+};
+
+// Formats the field whose % stands at *position, which moves to its end.
+std::string Evaluator::PercentField(const Ast& at, const std::string& text, size_t* position,
+                                    PercentValues& values) {
+  size_t i = *position + 1;
+  auto next = [&]() -> const Value& {
+    if (values.named) Fail(at, "a % format takes its values by name or by place, not both");
+    if (values.next >= values.places.size())
+      Fail(at, "the % format asks for more values than there are");
+    return values.places[values.next++];
+  };
+  const Value* named = nullptr;
+  if (i < text.size() && text[i] == '(') {
+    const size_t close = text.find(')', i);
+    if (close == std::string::npos) Fail(at, "a ( in a % format isn't closed");
+    const std::string key = text.substr(i + 1, close - i - 1);
+    if (values.given.type != Type::kDict) Fail(at, "a %(name) format needs a dict");
+    const DictObject::Pair* pair = values.given.dict->Find("s" + key);
+    if (pair == nullptr) Fail(at, fmt::format("the dict has no key '{}'", key));
+    named = &pair->value;
+    values.named = true;
+    i = close + 1;
+  }
+  const size_t flags_end = std::min(text.find_first_not_of("+- #0", i), text.size());
+  const std::string flags = text.substr(i, flags_end - i);
+  auto flag = [&](char c) { return flags.find(c) != std::string::npos; };
+  i = flags_end;
+  bool left = flag('-');
+  auto count = [&]() -> int {  // digits, or * for the next value
+    if (i < text.size() && text[i] == '*') {
+      ++i;
+      const Value& value = next();
+      if (!value.IsIntegral() || std::abs(value.AsDouble()) > 1000)
+        Fail(at, "a `*` in a % format takes an int up to 1000");
+      return static_cast<int>(value.AsInt());
+    }
+    int value = 0;
+    for (; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) {
+      value = value * 10 + (text[i] - '0');
+      if (value > 1000) Fail(at, "a format's width or precision over 1000");
+    }
+    return value;
+  };
+  FormatSpec spec;
+  spec.width = count();
+  if (spec.width < 0) {
+    left = true;
+    spec.width = -spec.width;
+  }
+  if (i < text.size() && text[i] == '.') {
+    ++i;
+    spec.precision = std::max(count(), 0);
+  }
+  if (i < text.size() && (text[i] == 'h' || text[i] == 'l' || text[i] == 'L')) ++i;
+  if (i >= text.size()) Fail(at, "a % format isn't complete");
+  *position = i;
+  char type = text[i];
+  if (type == '%') return "%";
+  constexpr std::string_view kTypes = "sradiuoxXeEfFgG";
+  if (kTypes.find(type) == std::string_view::npos)
+    Fail(at, fmt::format("the % format's type `{}` can't be used in a config", type));
+  Value value = named != nullptr ? *named : next();
+  spec.align = left ? '<' : '>';
+  if (type == 's' || type == 'r' || type == 'a')
+    return FormatText(Converted(at, value, std::string_view(&type, 1)), spec);
+  if (flag('0') && !left) {
+    spec.align = '=';
+    spec.fill.assign(1, '0');
+  }
+  spec.sign = flag('+') ? '+' : flag(' ') ? ' ' : '\0';
+  spec.alternate = flag('#');
+  const bool decimal = type == 'd' || type == 'i' || type == 'u';
+  spec.type = decimal ? 'd' : type;
+  if (!value.IsNumber() && value.type != Type::kBig)
+    Fail(at, fmt::format("%{} takes a number, this is {}", type, WithArticle(value.type)));
+  if (std::string_view("eEfFgG").find(type) != std::string_view::npos)
+    return FormatFloat(
+        value.type == Type::kBig ? static_cast<double>(Magnitude(value)) : value.AsDouble(), spec);
+  if (value.type == Type::kFloat) {
+    if (!decimal) Fail(at, fmt::format("%{} takes an int, this is a float", type));
+    value = WholeNumber(at, std::trunc(value.number));
+  }
+  return FormatInt(value, spec);
+}
+
 // text % value
 std::string Evaluator::Percent(const Ast& at, const std::string& text, const Value& value) {
-  std::vector<Value> values =
-      value.type == Type::kTuple ? value.list->items : std::vector<Value>{value};
-  size_t next = 0;
+  PercentValues values{value,
+                       value.type == Type::kTuple ? value.list->items : std::vector<Value>{value}};
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '%') {
       out += text[i];
       continue;
     }
-    size_t from = i + 1;
-    std::string key;
-    if (from < text.size() && text[from] == '(') {
-      size_t close = text.find(')', from);
-      if (close == std::string::npos) Fail(at, "a ( in a % format isn't closed");
-      key = text.substr(from + 1, close - from - 1);
-      from = close + 1;
-      if (value.type != Type::kDict) Fail(at, "a %(name) format needs a dict");
-    }
-    size_t end = text.find_first_not_of("0123456789.+- #", from);
-    if (end == std::string::npos) Fail(at, "a % format isn't complete");
-    if (text[end] == '%') {
-      out += '%';
-      i = end;
-      continue;
-    }
-    Value argument;
-    if (from > i + 1) {
-      const DictObject::Pair* pair = value.dict->Find("s" + key);
-      if (pair == nullptr) Fail(at, fmt::format("the dict has no key '{}'", key));
-      argument = pair->value;
-    } else {
-      if (next >= values.size()) Fail(at, "the % format asks for more values than there are");
-      argument = values[next++];
-    }
-    // %[flags][width][.precision]type in the words of format().
-    char type = text[end];
-    const size_t digits = std::min(text.find_first_not_of("+- #0", from), end);
-    const std::string flags = text.substr(from, digits - from);
-    auto flag = [&](char c) { return flags.find(c) != std::string::npos; };
-    if (type == 's' || type == 'r') {
-      argument = Value::String(type == 's' ? Str(argument) : Repr(argument));
-      type = 's';
-    } else if (type == 'i' || type == 'd' || type == 'u') {
-      type = 'd';
-      if (argument.type == Type::kFloat) {
-        if (!(std::abs(argument.number) < 9.2e18)) Fail(at, "the result doesn't fit into 64 bits");
-        argument = Value::Int(static_cast<int64_t>(argument.number));
-      }
-    }
-    std::string spec;
-    if (flag('-')) {
-      spec = "<";
-    } else if (type == 's') {
-      spec = ">";
-    }
-    if (type != 's') {
-      if (flag('+')) spec += '+';
-      if (flag(' ') && !flag('+')) spec += ' ';
-      if (flag('#')) spec += '#';
-      if (flag('0') && !flag('-')) spec += '0';
-    }
-    spec += text.substr(digits, end - digits);
-    out += Format(at, argument, spec + type);
-    Charge(at, out.size());
-    i = end;
+    const std::string field = PercentField(at, text, &i, values);
+    Charge(at, field.size());
+    out += field;
   }
-  if (next < values.size() && value.type != Type::kDict)
+  // As in Python, a dict or list may be left over.
+  const bool optional = value.type == Type::kDict || value.type == Type::kList;
+  if (values.next < values.places.size() && !values.named && !optional)
     Fail(at, "the % format leaves values over");
   return out;
 }

@@ -148,7 +148,7 @@ Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value&
     items.erase(items.begin() + static_cast<long>(i));
     return Value::None();
   }
-  Fail(at, fmt::format("the list doesn't hold {}", Repr(given[0])));
+  Fail(at, fmt::format("the list doesn't hold {}", Shown(given[0])));
 }
 
 Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value& self,
@@ -210,7 +210,7 @@ Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value&
   if (name == "setdefault") SetKey(at, dict, given[0], fallback);
   // A ConfigDict's pop never fails; a plain dict's does without a default.
   if (name == "pop" && given.size() == 1 && !dict.config)
-    Fail(at, fmt::format("the dict has no key {}", Repr(given[0])));
+    Fail(at, fmt::format("the dict has no key {}", Shown(given[0])));
   return fallback;
 }
 

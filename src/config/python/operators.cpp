@@ -11,6 +11,13 @@ constexpr size_t kMaxString = 16 << 20;
 
 }  // namespace
 
+Value Evaluator::WholeNumber(const Ast& at, double value) const {
+  if (!(value >= -0x1p63 && value < 0x1p63))
+    Fail(at, std::isfinite(value) ? "the result doesn't fit into 64 bits"
+                                  : fmt::format("{} can't become an int", FloatRepr(value)));
+  return Value::Int(static_cast<int64_t>(value));
+}
+
 Value Evaluator::Unary(const Ast& at, const std::string& op, const Value& operand) {
   if (op == "not") return Value::Bool(!Truthy(operand));
   if (operand.type == Type::kBig) {

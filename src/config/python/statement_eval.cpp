@@ -77,9 +77,10 @@ Evaluator::Flow Evaluator::Execute(const Ast& statement) {
       return Flow::kContinue;
     case AstKind::kAssert:
       if (!Truthy(Eval(*statement.kids[0]))) {
-        Fail(statement,
-             "an assertion fails" +
-                 (statement.kids[1] == nullptr ? "" : ": " + Str(Eval(*statement.kids[1]))));
+        Fail(statement, "an assertion fails" +
+                            (statement.kids[1] == nullptr
+                                 ? ""
+                                 : ": " + Converted(statement, Eval(*statement.kids[1]), "s")));
       }
       return Flow::kNext;
     case AstKind::kRaise:
@@ -106,7 +107,8 @@ void Evaluator::Raise(const Ast& statement) {
   const Ast* name = call ? exception->kids[0].get() : exception;
   const bool named = name != nullptr && name->kind == AstKind::kName;
   std::string what = "the config raises " + (named ? name->text : "an exception");
-  if (call && exception->kids.size() == 2) what += ": " + Str(Eval(*exception->kids[1]));
+  if (call && exception->kids.size() == 2)
+    what += ": " + Converted(statement, Eval(*exception->kids[1]), "s");
   Fail(statement, what);
 }
 
@@ -343,7 +345,7 @@ void Evaluator::Delete(const Ast& target) {
   }
   if (object.type == Type::kDict) {
     if (!object.dict->Erase(Id(target, index)))
-      Fail(target, fmt::format("the dict has no key {}", Repr(index)));
+      Fail(target, fmt::format("the dict has no key {}", Shown(index)));
   } else if (object.type == Type::kList && index.IsIntegral()) {
     object.list->items.erase(
         object.list->items.begin() +
@@ -422,7 +424,7 @@ void Evaluator::BindBase(const Ast& line) {
   for (size_t i = 0; i + 1 < line.names.size(); i += 2) {
     const std::string& name = line.names[i];
     if (name == "*") {
-      for (const DictObject::Pair& pair : base.pairs) Bind(Str(pair.key), pair.value);
+      for (const DictObject::Pair& pair : base.pairs) Bind(KeyText(pair.key), pair.value);
       continue;
     }
     const DictObject::Pair* pair = base.Find("s" + name);

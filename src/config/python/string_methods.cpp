@@ -133,7 +133,7 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
       Need(at, arguments, 1, 1, name);
       if (given[0].type != Type::kDict) Fail(at, "str.format_map() takes a dict");
       for (const DictObject::Pair& pair : given[0].dict->pairs)
-        arguments.keywords.emplace_back(Str(pair.key), pair.value);
+        arguments.keywords.emplace_back(KeyText(pair.key), pair.value);
       given.clear();
     }
     size_t next = 0;

@@ -11,7 +11,6 @@ namespace {
 constexpr size_t kIndexFrom = 12;
 constexpr size_t kMostSources = 16;
 constexpr int kMaxDepth = 150;
-constexpr size_t kMaxRepr = 1 << 20;
 
 }  // namespace
 
@@ -197,126 +196,6 @@ bool KeyId(const Value& key, std::string* id) {
       return true;
     default:
       return false;
-  }
-}
-
-std::string FloatRepr(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  // Python: shortest digits, exponent form below 1e-4 and from 1e16 on.
-  char buffer[400];
-  double magnitude = std::abs(value);
-  bool scientific = magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e16);
-  auto [end, error] =
-      std::to_chars(buffer, buffer + sizeof(buffer), value,
-                    scientific ? std::chars_format::scientific : std::chars_format::fixed);
-  std::string text(buffer, end);
-  if (!scientific && text.find('.') == std::string::npos) text += ".0";
-  return text;
-}
-
-namespace {
-
-std::string QuotedRepr(const std::string& text) {
-  char quote =
-      text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
-  std::string out(1, quote);
-  for (char c : text) {
-    if (c == quote || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + quote;
-}
-
-void AppendRepr(std::string& out, const Value& value, int depth) {
-  if (depth > kMaxDepth || out.size() > kMaxRepr) {
-    out += "...";
-    return;
-  }
-  switch (value.type) {
-    case Type::kString:
-      out += QuotedRepr(value.Text());
-      return;
-    case Type::kList:
-    case Type::kTuple: {
-      out += value.type == Type::kList ? '[' : '(';
-      bool first = true;
-      for (const Value& item : value.list->items) {
-        if (!first) out += ", ";
-        first = false;
-        AppendRepr(out, item, depth + 1);
-      }
-      if (value.type == Type::kTuple && value.list->items.size() == 1) out += ',';
-      out += value.type == Type::kList ? ']' : ')';
-      return;
-    }
-    case Type::kDict:
-    case Type::kSet: {
-      if (value.type == Type::kSet && value.dict->pairs.empty()) {
-        out += "set()";
-        return;
-      }
-      out += '{';
-      bool first = true;
-      for (const DictObject::Pair& pair : value.dict->pairs) {
-        if (!first) out += ", ";
-        first = false;
-        AppendRepr(out, pair.key, depth + 1);
-        if (value.type == Type::kSet) continue;
-        out += ": ";
-        AppendRepr(out, pair.value, depth + 1);
-      }
-      out += '}';
-      return;
-    }
-    default:
-      out += Str(value);
-  }
-}
-
-}  // namespace
-
-std::string Repr(const Value& value) {
-  std::string out;
-  AppendRepr(out, value, 0);
-  return out;
-}
-
-std::string Str(const Value& value) {
-  switch (value.type) {
-    case Type::kNone:
-      return "None";
-    case Type::kBool:
-      return value.boolean ? "True" : "False";
-    case Type::kInt:
-      return std::to_string(value.integer);
-    case Type::kFloat:
-      return FloatRepr(value.number);
-    case Type::kString:
-    case Type::kBig:
-      return value.Text();
-    case Type::kFunction:
-      return "<function " + value.function->name + ">";
-    case Type::kLazy:
-      return value.lazy->name.empty() ? value.lazy->module : value.lazy->name;
-    case Type::kModule:
-      return "<module '" + value.Text() + "'>";
-    case Type::kEllipsis:
-      return "Ellipsis";
-    default:
-      return Repr(value);
   }
 }
 

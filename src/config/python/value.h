@@ -137,10 +137,26 @@ class Arena {
 // The text by which a dict finds its key; false when the type isn't hashable.
 bool KeyId(const Value& key, std::string* id);
 
-// Python's str() and repr().
+// Python's str(), repr() and ascii(). They throw a std::string, a message, for what has no text
+// that is the same each time: functions (an address), sets of several elements (an order).
 std::string Str(const Value& value);
 std::string Repr(const Value& value);
+std::string Ascii(const Value& value);
 std::string FloatRepr(double value);
+
+// For messages and keys: str() of a dict's key, repr() of any value, cut short. They throw nothing.
+std::string KeyText(const Value& key);
+std::string Shown(const Value& value);
+
+// Why a set's elements can't be gone through one by one.
+inline constexpr char kNoOrder[] = "a set has no order that is the same each time";
+
+// A string's characters, and the number of the character that a string is.
+std::vector<std::string> Characters(const std::string& text);
+uint32_t CodePoint(const std::string& character);
+
+// Of an int of either kind, without its sign.
+uint64_t Magnitude(const Value& value);
 
 bool Truthy(const Value& value);
 bool Equal(const Value& a, const Value& b, int depth = 0);

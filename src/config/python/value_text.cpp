@@ -1,0 +1,251 @@
+// Values as text: str(), repr(), ascii(), and what messages show.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "src/config/python/evaluator.h"
+
+namespace xp::config::python {
+namespace {
+
+constexpr int kMaxDepth = 150;
+constexpr size_t kMaxText = 16 << 20;
+constexpr size_t kMaxShown = 1000;
+
+struct Range {
+  uint32_t first, last;
+};
+
+// Beyond ASCII, what str.isprintable() refuses: other spaces, controls, marks of format, private
+// use. (CPython also escapes what its Unicode version doesn't assign.)
+constexpr Range kEscaped[] = {
+    {0x80, 0xa0},     {0xad, 0xad},     {0x600, 0x605},   {0x61c, 0x61c},
+    {0x6dd, 0x6dd},   {0x70f, 0x70f},   {0x1680, 0x1680}, {0x180e, 0x180e},
+    {0x2000, 0x200f}, {0x2028, 0x202f}, {0x205f, 0x206f}, {0x3000, 0x3000},
+    {0xd800, 0xf8ff}, {0xfeff, 0xfeff}, {0xfff0, 0xfffb}, {0xe0000, 0x10ffff}};
+
+bool Escaped(uint32_t code) {
+  for (const Range& range : kEscaped) {
+    if (code >= range.first && code <= range.last) return true;
+  }
+  return false;
+}
+
+std::string Escape(uint32_t code) {
+  return code < 0x100     ? fmt::format("\\x{:02x}", code)
+         : code < 0x10000 ? fmt::format("\\u{:04x}", code)
+                          : fmt::format("\\U{:08x}", code);
+}
+
+std::string QuotedRepr(const std::string& text) {
+  char quote =
+      text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
+  std::string out(1, quote);
+  for (const std::string& character : Characters(text)) {
+    const uint32_t code = CodePoint(character);
+    if (character[0] == quote || code == '\\') {
+      out += '\\' + character;
+    } else if (code == '\n' || code == '\t' || code == '\r') {
+      out += code == '\n' ? "\\n" : code == '\t' ? "\\t" : "\\r";
+    } else if (code < 0x20 || code == 0x7f || Escaped(code)) {
+      out += Escape(code);
+    } else {
+      out += character;
+    }
+  }
+  return out + quote;
+}
+
+class Writer {
+ public:
+  // `exact`: Python's own text, or a message; else what a message can show.
+  explicit Writer(bool exact) : exact_(exact) {}
+
+  void Repr(const Value& value, int depth = 0) {
+    if (depth > kMaxDepth || out_.size() > (exact_ ? kMaxText : kMaxShown)) {
+      if (exact_) throw std::string("the value is nested too deeply or too long for a text");
+      out_ += "...";
+      return;
+    }
+    switch (value.type) {
+      case Type::kString:
+        out_ += QuotedRepr(value.Text());
+        return;
+      case Type::kList:
+      case Type::kTuple:
+        return Sequence(value, depth);
+      case Type::kDict:
+        return Dict(value, depth);
+      case Type::kSet:
+        return Set(value, depth);
+      default:
+        Plain(value);
+    }
+  }
+
+  void Str(const Value& value) {
+    if (value.type == Type::kString) {
+      out_ += value.Text();
+    } else {
+      Repr(value);
+    }
+  }
+
+  std::string Take() { return std::move(out_); }
+
+ private:
+  // What is neither a string nor a container.
+  void Plain(const Value& value) {
+    switch (value.type) {
+      case Type::kNone:
+        out_ += "None";
+        return;
+      case Type::kBool:
+        out_ += value.boolean ? "True" : "False";
+        return;
+      case Type::kInt:
+        out_ += std::to_string(value.integer);
+        return;
+      case Type::kFloat:
+        out_ += FloatRepr(value.number);
+        return;
+      case Type::kBig:
+        out_ += value.Text();
+        return;
+      case Type::kLazy:
+        out_ += value.lazy->name.empty() ? value.lazy->module : value.lazy->name;
+        return;
+      case Type::kEllipsis:
+        out_ += "Ellipsis";
+        return;
+      default:
+        if (exact_)
+          throw fmt::format("{} has no text that a config can use", WithArticle(value.type));
+        out_ += fmt::format("<{}>", TypeName(value.type));
+    }
+  }
+
+  void Sequence(const Value& value, int depth) {
+    const bool list = value.type == Type::kList;
+    out_ += list ? '[' : '(';
+    bool first = true;
+    for (const Value& item : value.list->items) {
+      if (!first) out_ += ", ";
+      first = false;
+      Repr(item, depth + 1);
+    }
+    if (!list && value.list->items.size() == 1) out_ += ',';
+    out_ += list ? ']' : ')';
+  }
+
+  void Dict(const Value& value, int depth) {
+    out_ += '{';
+    bool first = true;
+    for (const DictObject::Pair& pair : value.dict->pairs) {
+      if (!first) out_ += ", ";
+      first = false;
+      Repr(pair.key, depth + 1);
+      out_ += ": ";
+      Repr(pair.value, depth + 1);
+    }
+    out_ += '}';
+  }
+
+  void Set(const Value& value, int depth) {
+    if (value.dict->pairs.empty()) {
+      out_ += "set()";
+      return;
+    }
+    if (exact_ && value.dict->pairs.size() > 1) throw std::string(kNoOrder);
+    out_ += '{';
+    bool first = true;
+    for (const DictObject::Pair& pair : value.dict->pairs) {
+      if (!first) out_ += ", ";
+      first = false;
+      Repr(pair.key, depth + 1);
+    }
+    out_ += '}';
+  }
+
+  bool exact_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string FloatRepr(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  // Python: shortest digits, exponent form below 1e-4 and from 1e16 on.
+  char buffer[400];
+  double magnitude = std::abs(value);
+  bool scientific = magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e16);
+  auto [end, error] =
+      std::to_chars(buffer, buffer + sizeof(buffer), value,
+                    scientific ? std::chars_format::scientific : std::chars_format::fixed);
+  std::string text(buffer, end);
+  if (!scientific && text.find('.') == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string Str(const Value& value) {
+  Writer writer(true);
+  writer.Str(value);
+  return writer.Take();
+}
+
+std::string Repr(const Value& value) {
+  Writer writer(true);
+  writer.Repr(value);
+  return writer.Take();
+}
+
+std::string Ascii(const Value& value) {
+  std::string out;
+  for (const std::string& character : Characters(Repr(value))) {
+    const uint32_t code = CodePoint(character);
+    out += code < 0x80 ? character : Escape(code);
+  }
+  return out;
+}
+
+std::string KeyText(const Value& key) {
+  Writer writer(false);
+  writer.Str(key);
+  return writer.Take();
+}
+
+std::string Shown(const Value& value) {
+  Writer writer(false);
+  writer.Repr(value);
+  return writer.Take();
+}
+
+std::vector<std::string> Characters(const std::string& text) {
+  std::vector<std::string> characters;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i + 1;
+    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+    characters.push_back(text.substr(i, end - i));
+    i = end;
+  }
+  return characters;
+}
+
+uint32_t CodePoint(const std::string& character) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 1) return byte(0);
+  uint32_t code = byte(0) & (0xffU >> (character.size() + 1));
+  for (size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3fU);
+  return code;
+}
+
+uint64_t Magnitude(const Value& value) {
+  if (value.type == Type::kBig) return std::strtoull(value.Text().c_str(), nullptr, 10);
+  const int64_t number = value.AsInt();
+  return number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+}
+
+}  // namespace xp::config::python

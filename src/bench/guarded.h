@@ -2,21 +2,17 @@
 // row gets the time of its end. Private to src/bench.
 #pragma once
 
-#include <atomic>
 #include <exception>
 #include <new>
 #include <string>
 #include <string_view>
 
 #include "exp/base/error.h"
+#include "exp/base/stop.h"
 #include "exp/bench/row.h"
 #include "src/bench/time_bound.h"
 
 namespace xp::bench {
-
-inline void ThrowIfStopped(const std::atomic<bool>* stop) {
-  if (stop != nullptr && *stop) throw Error(ErrorKind::kInterrupted, {.what = "interrupted"});
-}
 
 template <class Body>
 void Guarded(Row* row, Body body) {

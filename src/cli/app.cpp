@@ -106,6 +106,8 @@ void FlushOutput(const Context& context) {
   if (OutputClosed()) {
     if (context.recorded) return;
     why = EBADF;
+  } else if (!lost_now && lost_output != 0) {
+    why = lost_output;
   } else if (!lost_now) {
     throw JobError({.what = "a part of the output couldn't be written",
                     .where = "standard output",

@@ -9,11 +9,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "exp/base/own_program.h"
+#include "exp/base/stopwatch.h"
 #include "exp/doctor/checks.h"
 #include "exp/graph/cuda_build.h"
 #include "exp/record/machine.h"
@@ -21,8 +24,11 @@
 #include "src/cli/command.h"
 #include "src/cli/device_flag.h"
 #include "src/cli/doctor_past.h"
+#include "src/cli/last_word.h"
 #include "src/cli/machine_environment.h"
+#include "src/cli/signals.h"
 #include "src/cli/store_place.h"
+#include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
 
@@ -156,26 +162,76 @@ doctor::DoctorOptions Asked(const Options& options) {
   return d;
 }
 
-int RunExamination(const Options& options) {
-  const std::string environment = MachineEnvironment(options.deep);
-  doctor::DoctorOptions d = Asked(options);
-  if (!options.as_json) {
-    d.on_finding = [&, group = std::string()](const doctor::Finding& f) mutable {
-      if (f.group != group) fmt::print("{}{}\n", group.empty() ? "" : "\n", f.group);
-      group = f.group;
-      fmt::print("{}", doctor::FindingText(f, Colour(options.colour), Columns()));
-      std::fflush(stdout);
-    };
+// Shows and keeps an examination, at its end or where it was interrupted. Where a check hangs
+// another thread concludes it (LastWord).
+class Examination {
+ public:
+  explicit Examination(const Options& options) : options_(options) {}
+
+  int Run() {
+    const StopSignals signals(options_.no_store || options_.root
+                                  ? "what was found so far is shown"
+                                  : "what was found so far is shown and stored");
+    const doctor::Report report = Examine();
+    return Conclude(report);
   }
-  const doctor::Report report = doctor::Examine(d);
-  Save(options, report, environment);
-  if (options.as_json) {
-    fmt::print("{}\n", doctor::ReportJson(report, environment));
-  } else {
-    fmt::print("\n{}\n", doctor::SummaryText(report, Columns()));
+
+ private:
+  static constexpr double kGrace = 1.5;  // seconds that a check gets to end after a signal
+
+  doctor::Report Examine() {
+    const LastWord last(&StopSignals::flag(), kGrace, [this] { ConcludeHanging(); });
+    doctor::DoctorOptions d = Asked(options_);
+    d.stop = &StopSignals::flag();
+    d.on_finding = [this](const doctor::Finding& f) { Found(f); };
+    std::string environment = MachineEnvironment(options_.deep);
+    {
+      const std::lock_guard lock(mutex_);
+      environment_ = std::move(environment);
+    }
+    return doctor::Examine(d);
   }
-  return doctor::ExitCode(report.worst);
-}
+
+  void Found(const doctor::Finding& f) {
+    const std::lock_guard lock(mutex_);
+    const bool other_group = so_far_.empty() || so_far_.back().group != f.group;
+    so_far_.push_back(f);
+    if (options_.as_json) return;
+    if (other_group) Say("{}{}\n", so_far_.size() == 1 ? "" : "\n", f.group);
+    SayText(doctor::FindingText(f, Colour(options_.colour), Columns()));
+  }
+
+  void ConcludeHanging() {
+    const std::lock_guard lock(mutex_);
+    doctor::Report report{.findings = so_far_,
+                          .deep = options_.deep,
+                          .interrupted = true,
+                          .seconds = watch_.Seconds()};
+    for (const doctor::Finding& f : so_far_) report.worst = std::max(report.worst, f.level);
+    Conclude(report);
+  }
+
+  int Conclude(const doctor::Report& report) const {
+    constexpr int kInterrupted = static_cast<int>(ErrorKind::kInterrupted);
+    if (report.interrupted && report.findings.empty()) {
+      Tell("interrupted before anything was found\n");
+      return kInterrupted;
+    }
+    Save(options_, report, environment_);
+    if (options_.as_json) {
+      Say("{}\n", doctor::ReportJson(report, environment_));
+    } else {
+      Say("\n{}\n", doctor::SummaryText(report, Columns()));
+    }
+    return report.interrupted ? kInterrupted : doctor::ExitCode(report.worst);
+  }
+
+  const Options& options_;
+  Stopwatch watch_;
+  std::mutex mutex_;  // over what follows
+  std::string environment_;
+  doctor::Findings so_far_;
+};
 
 int Run(const Options& options) {
   if (!options.child.empty()) {
@@ -193,7 +249,7 @@ int Run(const Options& options) {
   }
   if (options.library) return RunLibrary(options);
   if (options.memo) return RunMemo();
-  return RunExamination(options);
+  return Examination(options).Run();
 }
 
 }  // namespace
@@ -224,7 +280,7 @@ void AddDoctorCommand(Command app, Context& context) {
   // Device and folder of plans, of the test of two processes.
   c.AddOption("--child", options->child).Words(2).MayBeEmpty().Hidden();
   c.Footer(
-      "Exit code: 0 nothing wrong, 4 warnings, 1 errors.\n"
+      "Exit code: 0 nothing wrong, 4 warnings, 1 errors, 130 interrupted.\n"
       "Example: exp doctor --data data/coco/train2017\n"
       "         exp doctor --compare @~1 @\n"
       "         exp doctor --json >here.json; exp doctor --compare there.json here.json");

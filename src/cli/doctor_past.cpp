@@ -45,15 +45,18 @@ DoctorReport Load(const DoctorPast& options, const std::string& selector) {
   }
   json all = json::parse(report.report_json);
   report.level = TextAt(all, "/level");
+  report.interrupted = TextAt(all, "/interrupted") == "true";
   report.host = TextAt(all, "/environment/os/host");
   if (all.contains("environment")) report.environment_json = DumpJson(all["environment"]);
   return report;
 }
 
 std::string Name(const DoctorReport& report, const std::string& selector) {
-  return report.id == 0 ? Printable(selector)
-                        : fmt::format("{} {} {}", report.id, record::ShowTime(report.created_ns),
-                                      Printable(report.host));
+  const std::string name =
+      report.id == 0 ? Printable(selector)
+                     : fmt::format("{} {} {}", report.id, record::ShowTime(report.created_ns),
+                                   Printable(report.host));
+  return name + (report.interrupted ? " (interrupted)" : "");
 }
 
 struct Pair {
@@ -101,17 +104,16 @@ std::vector<record::EnvironmentDifference> Environments(const DoctorReport& a,
 }
 
 struct Comparison {
+  std::vector<std::string> interrupted;  // "a", "b"
   std::vector<record::Difference> findings;
   std::vector<record::EnvironmentDifference> environment;
   std::vector<Pair> numbers;
 };
 
 std::string ToJson(const DoctorPast& options, const Comparison& c) {
-  json out = {{"a", options.compare[0]},
-              {"b", options.compare[1]},
-              {"findings", json::array()},
-              {"environment", json::array()},
-              {"numbers", json::array()}};
+  json out = {{"a", options.compare[0]},   {"b", options.compare[1]},
+              {"findings", json::array()}, {"environment", json::array()},
+              {"numbers", json::array()},  {"interrupted", c.interrupted}};
   for (const auto& d : c.findings) {
     out["findings"].push_back({{"id", d.name}, {"a", d.values[0]}, {"b", d.values[1]}});
   }
@@ -129,7 +131,9 @@ void Print(const Comparison& c, const std::string& first, const std::string& sec
   lines.reserve(c.findings.size());
   for (const auto& d : c.findings) lines.push_back({d.name, d.values[0], d.values[1]});
   if (lines.empty())
-    fmt::print("the findings are the same\n");
+    fmt::print(
+        "the findings are the same{}\n",
+        c.interrupted.empty() ? "" : ", of the checks that were made before one was interrupted");
   else
     PrintTable({"finding", first, second}, lines, 70);
   lines.clear();
@@ -150,7 +154,9 @@ void Print(const Comparison& c, const std::string& first, const std::string& sec
 
 int Compare(const DoctorPast& options) {
   const DoctorReport a = Load(options, options.compare[0]), b = Load(options, options.compare[1]);
-  const Comparison c{record::DiffReports({&a, &b}), Environments(a, b), Numbers(a, b)};
+  Comparison c{{}, record::DiffReports({&a, &b}), Environments(a, b), Numbers(a, b)};
+  if (a.interrupted) c.interrupted.emplace_back("a");
+  if (b.interrupted) c.interrupted.emplace_back("b");
   if (options.as_json) {
     fmt::print("{}\n", ToJson(options, c));
   } else {
@@ -172,10 +178,12 @@ int History(const DoctorPast& options) {
                     {"host", r.host},
                     {"level", r.level},
                     {"deep", r.deep},
+                    {"interrupted", r.interrupted},
                     {"seconds", r.seconds}});
     lines.push_back({std::to_string(r.id), record::ShowTime(r.created_ns), r.host, r.machine,
                      gpu.empty() ? TextAt(e, "/cpu/model") : gpu, TextAt(e, "/gpu/driver"), r.level,
-                     fmt::format("{:.1f} s{}", r.seconds, r.deep ? ", deep" : "")});
+                     fmt::format("{:.1f} s{}{}", r.seconds, r.deep ? ", deep" : "",
+                                 r.interrupted ? ", interrupted" : "")});
   }
   if (options.as_json) {
     fmt::print("{}\n", DumpJson(list));

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -14,11 +15,14 @@ namespace xp::cli {
 // that is gone); what can't be told is lost then, and ends nothing.
 inline void TellText(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
+// Why SayText lost something, the first time (errno); 0: nothing was lost.
+inline int lost_output = 0;
+
 // To stdout, line by line while something long goes on: what can't be written then is told at the
 // end (app.cpp).
 inline void SayText(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+  const bool lost = std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0;
+  if (lost && lost_output == 0) lost_output = errno;
 }
 
 template <typename... Args>

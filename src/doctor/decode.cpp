@@ -26,12 +26,12 @@ std::span<const uint8_t> Span(const std::string& bytes) {
 }
 
 // Images a second of `threads` threads.
-double Decode(const std::vector<std::string>& images, int threads, double seconds) {
+double Decode(const std::vector<std::string>& images, int threads, double seconds, StopFlag stop) {
   std::atomic<int64_t> count{0};
   Stopwatch watch;
   OnThreads(threads, [&](int t) {
     data::RgbImage out;
-    for (size_t i = static_cast<size_t>(t); watch.Seconds() < seconds; ++i) {
+    for (size_t i = static_cast<size_t>(t); watch.Seconds() < seconds && !Stopped(stop); ++i) {
       data::DecodeJpeg(Span(images[i % images.size()]), "image", {}, &out);
       ++count;
     }
@@ -41,7 +41,7 @@ double Decode(const std::vector<std::string>& images, int threads, double second
 
 }  // namespace
 
-DecodeSpeed MeasureDecode(const std::vector<std::string>& paths, double seconds) {
+DecodeSpeed MeasureDecode(const std::vector<std::string>& paths, double seconds, StopFlag stop) {
   DecodeSpeed out;
   std::vector<std::string> images;
   data::RgbImage decoded;
@@ -63,7 +63,7 @@ DecodeSpeed MeasureDecode(const std::vector<std::string>& paths, double seconds)
   size_t tried = 0;
   for (const std::string& path : paths) {
     std::error_code error;
-    if (bytes + static_cast<double>(fs::file_size(path, error)) > room / 5) break;
+    if (bytes + static_cast<double>(fs::file_size(path, error)) > room / 5 || Stopped(stop)) break;
     ++tried;
     try {
       take(ReadFile(path));
@@ -86,9 +86,9 @@ DecodeSpeed MeasureDecode(const std::vector<std::string>& paths, double seconds)
       std::clamp(room / 2 / (kBytesOfPixel * largest), 1.0, static_cast<double>(UsableCpus())));
   out.megapixels = pixels / static_cast<double>(images.size()) / 1e6;
   out.kilobytes = bytes / static_cast<double>(images.size()) / 1024;
-  out.images_a_second_core = Decode(images, 1, seconds);
+  out.images_a_second_core = Decode(images, 1, seconds, stop);
   out.images_a_second_all =
-      out.threads == 1 ? out.images_a_second_core : Decode(images, out.threads, seconds);
+      out.threads == 1 ? out.images_a_second_core : Decode(images, out.threads, seconds, stop);
   return out;
 }
 

@@ -67,8 +67,13 @@ class Examination {
   }
 
   Report Run() {
-    for (Finding& f : CheckAll(subject_)) Add(std::move(f));
-    if (options_.measure && options_.root.empty()) Measure();
+    try {
+      CheckAll(subject_, [&](Finding f) { Add(std::move(f)); });
+      if (options_.measure && options_.root.empty()) Measure();
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::kInterrupted) throw;
+      report_.interrupted = true;
+    }
     report_.deep = options_.deep;
     report_.seconds = watch_.Seconds();
     for (const Finding& f : report_.findings) report_.worst = std::max(report_.worst, f.level);
@@ -82,7 +87,10 @@ class Examination {
     if (!plans_) plans_.emplace("doctor");
     return plans_->path();
   }
+  // What a check found while it was stopped isn't told: a terminal's Ctrl-C also reaches what it
+  // started, and it may not have come to its end.
   void Add(Finding f) {
+    ThrowIfStopped(options_.stop);
     report_.findings.push_back(std::move(f));
     if (options_.on_finding) options_.on_finding(report_.findings.back());
   }
@@ -107,16 +115,17 @@ class Examination {
   void Measure() {
     int cuda = train::CudaNumber(options_.device);
     Add(Threads());
-    Add(CheckMemoryOf(-1, options_.deep));
+    Add(CheckMemoryOf(-1, options_.deep, options_.stop));
     if (!Fits("smoke", "smoke", kComputing)) {
       Reading(0);
       return;
     }
     std::unique_ptr<Backend> device;
     try {
-      if (cuda >= 0) Add(CheckMemoryOf(cuda, options_.deep));
+      if (cuda >= 0) Add(CheckMemoryOf(cuda, options_.deep, options_.stop));
       device = Open(cuda, false, cuda >= 0 ? Plans() : "", threads_);
     } catch (const Error& e) {
+      if (e.kind() == ErrorKind::kInterrupted) throw;
       Add(DoesNotOpen(e));
       cuda = -1;
       device = Open(cuda, false, "", threads_);
@@ -127,8 +136,7 @@ class Examination {
 
   void Smoke(Backend& device, int cuda) {
     std::unique_ptr<Backend> reference = graph::CreateCpuBackend(1);
-    Findings found = SmokeTests(device, *reference, options_.on_finding);
-    for (Finding& f : found) report_.findings.push_back(std::move(f));
+    SmokeTests(device, *reference, [&](const Finding& f) { Add(f); });
     if (cuda >= 0) {
       Add(Tf32Error([&](bool tf32) { return Open(cuda, tf32, Plans(), threads_); }));
     }
@@ -154,7 +162,7 @@ class Examination {
     int times = options_.deep ? 5 : 1;
     Finding worst;
     for (int i = 0; i < times; ++i) {
-      Finding f = TwoProcesses(argv);
+      Finding f = TwoProcesses(argv, options_.stop);
       if (i == 0 || f.level > worst.level) worst = f;
     }
     Add(worst);
@@ -169,7 +177,7 @@ class Examination {
     if (cuda >= 0) {
       double seconds = options_.deep ? 60 : std::clamp(kBudget - watch_.Seconds(), 6.0, 20.0);
       load = std::async(std::launch::async, [&, seconds] {
-        return LoadDevice(device, compute, NvmlIndex(cuda), seconds);
+        return LoadDevice(device, compute, NvmlIndex(cuda), seconds, options_.stop);
       });
     }
     Reading(ResNetNeed(speeds.copy_bytes_a_second, speeds.matrix_flop_a_second, cuda >= 0));
@@ -179,15 +187,16 @@ class Examination {
       Add(CheckUnderLoad(result.seen));
       Add(JudgeSpeedUnderLoad(result));
     } catch (const Error& e) {
+      if (e.kind() == ErrorKind::kInterrupted) throw;
       Add(LoadFailed(NvmlIndex(cuda), e));
     }
   }
 
   void Reading(double needed_images_a_second) {
-    ReadSpeed reads = MeasureReads(subject_.data, options_.deep ? 10 : 1.5);
+    ReadSpeed reads = MeasureReads(subject_.data, options_.deep ? 10 : 1.5, options_.stop);
     Add(JudgeReads(subject_.data, reads));
     if (!Fits("decode", "speed", kDecoding)) return;
-    DecodeSpeed decode = MeasureDecode(reads.images, options_.deep ? 5 : 1);
+    DecodeSpeed decode = MeasureDecode(reads.images, options_.deep ? 5 : 1, options_.stop);
     Add(JudgeLoader(reads, decode, needed_images_a_second));
   }
 

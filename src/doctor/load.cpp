@@ -26,8 +26,8 @@ Finding MemoryRow(int cuda_device) {
 
 }  // namespace
 
-LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_index,
-                      double seconds) {
+LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_index, double seconds,
+                      StopFlag stop) {
   LoadResult out;
   std::shared_ptr<snapshot::Nvml> nvml =
       backend.is_cuda() ? snapshot::Nvml::Load() : std::shared_ptr<snapshot::Nvml>();
@@ -35,11 +35,11 @@ LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_in
   if (nvml) out.seen.about = nvml->Describe(nvml_index);
   bench::MatrixLoad load(backend, compute, backend.is_cuda() ? 8192 : 1024);
   load.Run(1);
-  std::atomic<bool> stop{false};
+  std::atomic<bool> ended{false};
   std::thread sampler;
   if (nvml) {
     sampler = std::thread([&] {
-      while (!stop) {
+      while (!ended) {
         out.seen.samples.push_back(nvml->Take(nvml_index));
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
       }
@@ -48,20 +48,20 @@ LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_in
   double flop = 0;
   Stopwatch watch;
   try {
-    while (watch.Seconds() < seconds) {
+    while (watch.Seconds() < seconds && !Stopped(stop)) {
       load.Run(backend.is_cuda() ? 20 : 1);
       flop += load.flop() * (backend.is_cuda() ? 20 : 1);
       if (watch.Seconds() < std::min(1.0, seconds / 2))
         out.first_flop_a_second = flop / watch.Seconds();
     }
   } catch (...) {
-    stop = true;
+    ended = true;
     if (sampler.joinable()) sampler.join();
     throw;
   }
   out.seen.seconds = watch.Seconds();
   out.flop_a_second = flop / out.seen.seconds;
-  stop = true;
+  ended = true;
   if (sampler.joinable()) sampler.join();
   return out;
 }
@@ -110,7 +110,7 @@ Finding JudgeMemory(int cuda_device, const graph::MemoryCheck& check) {
   return f;
 }
 
-Finding CheckMemoryOf(int cuda_device, bool deep) {
+Finding CheckMemoryOf(int cuda_device, bool deep, StopFlag stop) {
   bool gpu = cuda_device >= 0;
   Finding f = MemoryRow(cuda_device);
   // Half of what may be taken, so that whatever else runs isn't killed for the test.
@@ -121,9 +121,10 @@ Finding CheckMemoryOf(int cuda_device, bool deep) {
   }
   try {
     return JudgeMemory(cuda_device,
-                       gpu ? graph::CheckCudaMemory(cuda_device, UINT64_MAX, deep ? 64 : 4)
-                           : graph::CheckHostMemory(host, 2));
+                       gpu ? graph::CheckCudaMemory(cuda_device, UINT64_MAX, deep ? 64 : 4, stop)
+                           : graph::CheckHostMemory(host, 2, stop));
   } catch (const Error& e) {
+    if (e.kind() == ErrorKind::kInterrupted) throw;
     f.level = Level::kAbsent;
     f.found = "not tested: " + e.text().what;
   }

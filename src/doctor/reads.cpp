@@ -41,14 +41,14 @@ struct Listing {
 };
 
 // In an order that has nothing to do with how they lie on the disk, as training reads them.
-Listing List(const std::string& folder, double seconds) {
+Listing List(const std::string& folder, double seconds, StopFlag stop) {
   Listing out;
   std::error_code error;
   Stopwatch watch;
   auto options = fs::directory_options::skip_permission_denied;
   for (fs::recursive_directory_iterator it(folder, options, error), end; !error && it != end;
        it.increment(error)) {
-    if (out.seen >= kMostFiles || watch.Seconds() > seconds) break;
+    if (out.seen >= kMostFiles || watch.Seconds() > seconds || Stopped(stop)) break;
     std::error_code ignored;
     if (it->is_directory(ignored) && it->path().filename().string().starts_with('.')) {
       it.disable_recursion_pending();
@@ -79,11 +79,11 @@ struct AlignedBlock {
 };
 
 // Reads to the end, or until `seconds` pass; bytes that were read.
-uint64_t ReadAll(int fd, double seconds) {
+uint64_t ReadAll(int fd, double seconds, StopFlag stop) {
   AlignedBlock block;
   uint64_t bytes = 0;
   Stopwatch watch;
-  while (block.data != nullptr && watch.Seconds() < seconds) {
+  while (block.data != nullptr && watch.Seconds() < seconds && !Stopped(stop)) {
     ssize_t n = ::read(fd, block.data, kBlock);
     if (n <= 0) break;
     bytes += static_cast<uint64_t>(n);
@@ -93,13 +93,13 @@ uint64_t ReadAll(int fd, double seconds) {
 
 // Past the page cache where the file system allows it; else after asking for its pages to be
 // dropped.
-double ReadSequential(const std::string& path, double seconds) {
+double ReadSequential(const std::string& path, double seconds, StopFlag stop) {
   int direct = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
   const FileDescriptor file(direct >= 0 ? direct : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.good()) return 0;
   ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
   Stopwatch watch;
-  uint64_t bytes = ReadAll(file.get(), seconds);
+  uint64_t bytes = ReadAll(file.get(), seconds, stop);
   double took = watch.Seconds();
   return bytes > 0 && took > 0 ? static_cast<double>(bytes) / took : 0;
 }
@@ -115,7 +115,7 @@ uint64_t OwnFileBytes(const std::string& folder) {
 }
 
 // A file without a name in the folder, which is gone when it is closed.
-double ReadOwnFile(const std::string& folder, uint64_t size, double seconds) {
+double ReadOwnFile(const std::string& folder, uint64_t size, double seconds, StopFlag stop) {
   const FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   AlignedBlock block;
   if (!file.good() || block.data == nullptr) return 0;
@@ -126,26 +126,27 @@ double ReadOwnFile(const std::string& folder, uint64_t size, double seconds) {
   }
   uint64_t written = 0;
   Stopwatch watch;
-  while (written < size && watch.Seconds() < seconds) {
+  while (written < size && watch.Seconds() < seconds && !Stopped(stop)) {
     ssize_t n = ::write(file.get(), block.data, kBlock);
     if (n <= 0) break;
     written += static_cast<uint64_t>(n);
   }
+  if (Stopped(stop)) return 0;
   ::fsync(file.get());
   if (written < kLeastOwn) return 0;
-  return ReadSequential(fmt::format("/proc/self/fd/{}", file.get()), seconds);
+  return ReadSequential(fmt::format("/proc/self/fd/{}", file.get()), seconds, stop);
 }
 
-void ReadSmall(const std::vector<File>& files, double seconds, ReadSpeed& out) {
+void ReadSmall(const std::vector<File>& files, double seconds, ReadSpeed& out, StopFlag stop) {
   std::atomic<size_t> next{0};
   std::atomic<uint64_t> bytes{0}, count{0};
   Stopwatch watch;
   out.threads = OnThreads(std::clamp(UsableCpus(), 1, 16), [&](int) {
-    for (size_t i; (i = next++) < files.size() && watch.Seconds() < seconds;) {
+    for (size_t i; (i = next++) < files.size() && watch.Seconds() < seconds && !Stopped(stop);) {
       const FileDescriptor file(::open(files[i].path.c_str(), O_RDONLY | O_CLOEXEC));
       if (!file.good()) continue;
       ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
-      bytes += ReadAll(file.get(), seconds);
+      bytes += ReadAll(file.get(), seconds, stop);
       ++count;
     }
   });
@@ -157,7 +158,7 @@ void ReadSmall(const std::vector<File>& files, double seconds, ReadSpeed& out) {
 
 }  // namespace
 
-ReadSpeed MeasureReads(const std::string& folder, double seconds) {
+ReadSpeed MeasureReads(const std::string& folder, double seconds, StopFlag stop) {
   ReadSpeed out;
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
@@ -168,15 +169,15 @@ ReadSpeed MeasureReads(const std::string& folder, double seconds) {
     out.problem = "this user may not read it";
     return out;
   }
-  Listing listing = List(folder, seconds);
+  Listing listing = List(folder, seconds, stop);
   out.files_seen = listing.seen;
   out.images_seen = listing.images_seen;
   if (listing.largest.bytes >= kLarge) {
-    out.sequential_bytes_a_second = ReadSequential(listing.largest.path, seconds);
+    out.sequential_bytes_a_second = ReadSequential(listing.largest.path, seconds, stop);
   } else {
     out.own_file = true;
     uint64_t size = OwnFileBytes(folder);
-    if (size >= kLeastOwn) out.sequential_bytes_a_second = ReadOwnFile(folder, size, seconds);
+    if (size >= kLeastOwn) out.sequential_bytes_a_second = ReadOwnFile(folder, size, seconds, stop);
     if (out.sequential_bytes_a_second <= 0) {
       out.sequential_problem = fmt::format(
           "it holds no file of {} MiB, and {}", kLarge >> 20,
@@ -186,7 +187,7 @@ ReadSpeed MeasureReads(const std::string& folder, double seconds) {
   }
   std::vector<File>& files = listing.images.size() >= 20 ? listing.images : listing.small;
   if (files.size() > kMostSmall) files.resize(kMostSmall);
-  if (files.size() >= 20) ReadSmall(files, seconds, out);
+  if (files.size() >= 20) ReadSmall(files, seconds, out, stop);
   for (const File& f : listing.images) {
     if (out.images.size() >= 64) break;
     out.images.push_back(f.path);

@@ -107,12 +107,15 @@ std::string SummaryText(const Report& report, int columns) {
     return static_cast<size_t>(std::count_if(report.findings.begin(), report.findings.end(),
                                              [&](const Finding& f) { return f.level == level; }));
   };
-  return Wrapped(
-      fmt::format("{} in {:.1f} s: {} ok, {} absent, {}, {}",
-                  plural(report.findings.size(), "check"), report.seconds, number(Level::kOk),
-                  number(Level::kAbsent), plural(number(Level::kWarning), "warning"),
-                  plural(number(Level::kError), "error")),
-      0, std::max(columns, kNarrowest));
+  std::string text = fmt::format("{} in {:.1f} s{}: {} ok, {} absent, {}, {}",
+                                 plural(report.findings.size(), "check"), report.seconds,
+                                 report.interrupted ? ", then interrupted" : "", number(Level::kOk),
+                                 number(Level::kAbsent), plural(number(Level::kWarning), "warning"),
+                                 plural(number(Level::kError), "error"));
+  if (report.interrupted && !report.findings.empty()) {
+    text += "; what comes after " + report.findings.back().id + " wasn't looked at";
+  }
+  return Wrapped(text, 0, std::max(columns, kNarrowest));
 }
 
 std::string ReportJson(const Report& report, const std::string& environment_json) {
@@ -134,6 +137,7 @@ std::string ReportJson(const Report& report, const std::string& environment_json
               {"deep", report.deep},
               {"seconds", report.seconds},
               {"findings", findings}};
+  if (report.interrupted) out["interrupted"] = true;
   json environment = json::parse(environment_json, nullptr, false);
   if (environment.is_object()) out["environment"] = environment;
   return out.dump(2, ' ', false, json::error_handler_t::replace);
@@ -154,6 +158,7 @@ std::optional<Report> ReportFromJson(const std::string& text) {
   Report report;
   report.worst = level(all);
   report.deep = TextAt(all, "/deep") == "true";
+  report.interrupted = TextAt(all, "/interrupted") == "true";
   report.seconds =
       all.contains("seconds") && all["seconds"].is_number() ? all["seconds"].get<double>() : 0;
   for (const json& row : all["findings"]) {

@@ -2,9 +2,12 @@
 // here while each alone is fine.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <iostream>
+#include <thread>
 
 #include "exp/base/child_process.h"
+#include "exp/base/stopwatch.h"
 #include "exp/doctor/smoke.h"
 
 namespace xp::doctor {
@@ -12,8 +15,18 @@ namespace {
 
 constexpr double kPatience = 60;  // seconds
 
+std::string NextLine(ChildProcess& child, StopFlag stop) {
+  constexpr double kLook = 0.2;  // seconds between looks at `stop`
+  for (Stopwatch watch; watch.Seconds() < kPatience && !child.at_end();) {
+    ThrowIfStopped(stop);
+    if (auto line = child.Line(kLook)) return *line;
+  }
+  return "";
+}
+
 // The hash that each process ends with; a text that tells what went wrong instead, after "!".
-std::vector<std::string> RunTogether(const std::vector<std::string>& argv, int count) {
+std::vector<std::string> RunTogether(const std::vector<std::string>& argv, int count,
+                                     StopFlag stop) {
   std::vector<std::unique_ptr<ChildProcess>> children;
   std::vector<std::string> results;
   children.reserve(static_cast<size_t>(count));
@@ -22,12 +35,12 @@ std::vector<std::string> RunTogether(const std::vector<std::string>& argv, int c
   for (auto& child : children) {
     // Nobody begins before everybody is ready, so that they do compute at the same time.
     results.push_back(!child->started()                   ? "!it can't be started"
-                      : child->Line(kPatience) == "ready" ? ""
+                      : NextLine(*child, stop) == "ready" ? ""
                                                           : "!it didn't get ready");
   }
   for (auto& child : children) child->Write("go\n");
   for (size_t i = 0; i < children.size(); ++i) {
-    std::string line = results[i].empty() ? children[i]->Line(kPatience).value_or("") : "";
+    std::string line = results[i].empty() ? NextLine(*children[i], stop) : "";
     if (line.starts_with("hash ")) {
       results[i] = line.substr(5);
     } else if (results[i].empty()) {
@@ -37,14 +50,21 @@ std::vector<std::string> RunTogether(const std::vector<std::string>& argv, int c
   return results;
 }
 
+// A terminal's Ctrl-C also ends the processes, and this one may see that before its own signal.
+void RequireNoSignal(StopFlag stop) {
+  if (stop != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  ThrowIfStopped(stop);
+}
+
 }  // namespace
 
-Finding TwoProcesses(const std::vector<std::string>& argv) {
+Finding TwoProcesses(const std::vector<std::string>& argv, StopFlag stop) {
   Finding f{.id = "smoke.two_processes", .group = "smoke"};
   f.needed = "the same weights as one process alone";
-  std::vector<std::string> alone = RunTogether(argv, 1), both = RunTogether(argv, 2);
+  std::vector<std::string> alone = RunTogether(argv, 1, stop), both = RunTogether(argv, 2, stop);
   for (const std::string& result : {alone[0], both[0], both[1]}) {
     if (!result.starts_with('!')) continue;
+    RequireNoSignal(stop);
     f.level = Level::kError;
     const bool also_alone = alone[0].starts_with('!');
     f.found = "a process failed: " + result.substr(1) +

@@ -20,26 +20,52 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kColumns =
-    "d.id,d.created_ns,d.machine,d.host,d.level,d.deep,d.seconds,coalesce(e.json,''),d.report "
+    "d.id,d.created_ns,d.machine,d.host,d.level,d.deep,d.seconds,coalesce(e.json,''),d.report,"
+    "coalesce(CASE WHEN json_valid(d.report) THEN json_extract(d.report,'$.interrupted') END,0) "
+    "AS interrupted "
     "FROM doctor d LEFT JOIN document e ON e.hash=d.environment_document";
 
 DoctorReport FromRow(const Statement& s) {
   DoctorReport r;
   s.Read(r.id, r.created_ns, r.machine, r.host, r.level, r.deep, r.seconds, r.environment_json,
-         r.report_json);
+         r.report_json, r.interrupted);
   return r;
 }
 
-// id of a finding -> "level: found".
-std::map<std::string, std::pair<std::string, std::string>> Findings(const DoctorReport& report) {
-  std::map<std::string, std::pair<std::string, std::string>> out;
+struct Found {
+  std::string group, level, found;
+};
+
+struct Findings {
+  std::map<std::string, Found> by_id;
+  bool interrupted = false;
+  bool measured = false;  // not `exp doctor --look`, which leaves tests out
+};
+
+Findings FindingsOf(const DoctorReport& report) {
+  Findings out;
   json parsed = json::parse(report.report_json, nullptr, false);
   if (!parsed.is_object() || !parsed.contains("findings")) return out;
+  out.interrupted = TextAt(parsed, "/interrupted") == "true";
   for (const json& f : parsed["findings"]) {
     if (!f.is_object()) continue;
-    out[TextAt(f, "/id")] = {TextAt(f, "/level"), TextAt(f, "/found")};
+    Found found{TextAt(f, "/group"), TextAt(f, "/level"), TextAt(f, "/found")};
+    out.measured = out.measured || found.group == "speed";
+    out.by_id[TextAt(f, "/id")] = std::move(found);
   }
   return out;
+}
+
+// Is it a row that only measuring gives?
+bool ByTest(const std::string& id, const Found& f) {
+  auto gpu = [&](const char* end) { return id.starts_with("gpu.") && id.ends_with(end); };
+  return f.group == "smoke" || f.group == "speed" || id == "cpu.threads" || gpu(".load") ||
+         gpu(".pcie") || gpu(".speed");
+}
+
+// Does the report lack the finding, which another one has, only because it wasn't looked for?
+bool NotLookedFor(const Findings& report, const std::string& id, const Found& elsewhere) {
+  return report.interrupted || (!report.measured && ByTest(id, elsewhere));
 }
 
 // Speeds and temperatures differ from minute to minute: they tell machines apart only when the
@@ -103,7 +129,8 @@ int64_t SaveDoctorReport(const Store& store, const DoctorReport& report) {
 std::optional<DoctorReport> FindDoctorReport(const Store& store, const std::string& machine,
                                              int64_t before_ns) {
   if (machine.empty()) return std::nullopt;
-  const std::string select = std::string("SELECT ") + kColumns + " WHERE d.machine=?1 AND ";
+  const std::string select =
+      std::string("SELECT ") + kColumns + " WHERE d.machine=?1 AND NOT interrupted AND ";
   for (const char* which : {"d.created_ns<=?2 ORDER BY d.created_ns DESC, d.id DESC LIMIT 1",
                             "d.created_ns>?2 ORDER BY d.created_ns, d.id LIMIT 1"}) {
     Statement s(store.db(), select + which);
@@ -153,19 +180,21 @@ DoctorReport NamedDoctorReport(const Store& store, const std::string& selector) 
 }
 
 std::vector<Difference> DiffReports(const std::vector<const DoctorReport*>& reports) {
-  std::vector<std::map<std::string, std::pair<std::string, std::string>>> all;
+  std::vector<Findings> all;
   all.reserve(reports.size());
   for (const DoctorReport* report : reports) {
-    all.push_back(report ? Findings(*report) : decltype(all)::value_type());
+    all.push_back(report ? FindingsOf(*report) : Findings());
   }
   std::map<std::string, Difference> rows;
+  std::map<std::string, Found> any;
   for (size_t i = 0; i < all.size(); ++i) {
-    for (const auto& [id, finding] : all[i]) {
+    for (const auto& [id, finding] : all[i].by_id) {
       Difference& d = rows[id];
       d.section = "machine";
       d.name = id;
       d.values.resize(all.size());
-      d.values[i] = finding.first + ": " + finding.second;
+      d.values[i] = finding.level + ": " + finding.found;
+      any[id] = finding;
     }
   }
   std::vector<Difference> out;
@@ -173,9 +202,12 @@ std::vector<Difference> DiffReports(const std::vector<const DoctorReport*>& repo
     std::vector<std::string> compared;
     for (size_t i = 0; i < all.size(); ++i) {
       if (!reports[i]) continue;
-      auto found = all[i].find(id);
-      compared.push_back(
-          found == all[i].end() ? "" : Compared(id, found->second.first, found->second.second));
+      auto found = all[i].by_id.find(id);
+      if (found != all[i].by_id.end()) {
+        compared.push_back(Compared(id, found->second.level, found->second.found));
+      } else if (!NotLookedFor(all[i], id, any[id])) {
+        compared.emplace_back();
+      }
     }
     bool differs = std::adjacent_find(compared.begin(), compared.end(), std::not_equal_to<>()) !=
                    compared.end();

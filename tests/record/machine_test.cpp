@@ -135,6 +135,58 @@ TEST_CASE("of a power limit the limit is compared, not what is drawn") {
   CHECK(DiffReports({&a, &c}).size() == 1);
 }
 
+TEST_CASE("a report that was interrupted belongs to no run, and what it lacks is no difference") {
+  TemporaryFolder temporary;
+  std::filesystem::path folder = temporary.path / "store";
+  std::string here = Environment("a", "GPU-1");
+  Store store = Store::OpenOrCreate(folder);
+  auto row = [](const std::string& id, const std::string& group, const std::string& found) {
+    return nlohmann::json{{"id", id}, {"group", group}, {"level", "ok"}, {"found", found}};
+  };
+  auto array = [](const std::vector<nlohmann::json>& rows) { return nlohmann::json(rows); };
+  auto report = [&](const nlohmann::json& findings, bool interrupted) {
+    DoctorReport r;
+    r.level = "ok";
+    r.environment_json = here;
+    nlohmann::json all = {{"findings", findings}};
+    if (interrupted) all["interrupted"] = true;
+    r.report_json = all.dump();
+    return r;
+  };
+  const nlohmann::json driver = row("driver", "versions", "1"),
+                       power = row("gpu.0.power", "health", "700 W"),
+                       pcie = row("gpu.0.pcie", "health", "x16"),
+                       conv = row("smoke.conv", "smoke", "same"),
+                       read = row("disk.read", "speed", "1 MB/s");
+  int64_t whole = SaveDoctorReport(store, report(array({driver, power, pcie, conv, read}), false));
+  SaveDoctorReport(store, report(array({row("driver", "versions", "2")}), true));
+  std::string run = MakeRun(folder, "r", here);
+  SaveDoctorReport(store, report(array({driver}), true));
+  auto found = FindDoctorReport(store, LoadRun(store, ResolveRun(store, run)));
+  REQUIRE(found);
+  CHECK(found->id == whole);
+  CHECK_FALSE(found->interrupted);
+  std::vector<DoctorReport> all = ListDoctorReports(store);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].interrupted);
+  CHECK(all[1].interrupted);
+  // One with another driver differs in that alone.
+  std::vector<Difference> differences = DiffReports({&all[2], &all[1]});
+  REQUIRE(differences.size() == 1);
+  CHECK(differences[0].name == "driver");
+  CHECK(DiffReports({&all[2], &all[0]}).empty());
+  // So is it with `--look`, but for what a look does look for: here the card is gone.
+  DoctorReport look = report(array({driver, power}), false), less = report(array({driver}), false);
+  CHECK(DiffReports({&all[2], &look}).empty());
+  differences = DiffReports({&all[2], &less});
+  REQUIRE(differences.size() == 1);
+  CHECK(differences[0].name == "gpu.0.power");
+  // A damaged report is listed and isn't taken for an interrupted one.
+  look.report_json = "{\"interrupted\": tr";
+  SaveDoctorReport(store, look);
+  CHECK_FALSE(ListDoctorReports(store)[0].interrupted);
+}
+
 TEST_CASE("the first report after a run counts when there is none before") {
   TemporaryFolder temporary;
   std::filesystem::path folder = temporary.path / "store";

@@ -12,21 +12,20 @@
 // plans doesn't count. Waiting for steady clocks is cut short where the bound asks for it.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "exp/base/stop.h"
 #include "exp/bench/matrix.h"
 #include "exp/bench/row.h"
 #include "exp/bench/speeds.h"
 
 namespace xp::bench {
 
-// Asked between steps, batches and lines of the peer; null: never. A measurement that is stopped
+// `stop` is looked at between steps, batches and lines of the peer. A measurement that is stopped
 // throws Error of kind kInterrupted.
-using StopFlag = const std::atomic<bool>*;
 
 // Never throws for what a case does: a case that can't run is a row with its reason. Of one that
 // doesn't fit the reason also names the largest batch that would.

@@ -1,6 +1,9 @@
 // The checks that only look: each is a function of the system, without effects.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "exp/doctor/finding.h"
 #include "exp/doctor/system.h"
 #include "exp/graph/cuda_build.h"
@@ -46,7 +49,9 @@ struct LoadSeen {
 };
 Findings CheckUnderLoad(const LoadSeen& seen);  // gpu.N.load; gpu.N.pcie
 
-// checks.cpp: all of the above but CheckLibrary and CheckUnderLoad, in the order of the table.
+// checks.cpp: all of the above but CheckLibrary and CheckUnderLoad, in the order of the table;
+// `each` gets what was found as it comes.
+void CheckAll(const Subject& s, const std::function<void(Finding)>& each);
 Findings CheckAll(const Subject& s);
 
 // The version of NVIDIA's kernel module; empty: none is loaded.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "exp/base/stop.h"
 #include "exp/doctor/finding.h"
 
 namespace xp::doctor {
@@ -23,12 +24,14 @@ struct DoctorOptions {
   // folder for cuDNN's plans; empty: that test is left out.
   std::vector<std::string> child;
   std::function<void(const Finding&)> on_finding;  // as they come
+  StopFlag stop = nullptr;                         // ends the examination before its time
 };
 
 struct Report {
   Findings findings;
   Level worst = Level::kOk;
   bool deep = false;
+  bool interrupted = false;  // it was stopped: checks after the last finding weren't made
   double seconds = 0;
 };
 

@@ -1,9 +1,11 @@
-// The checks that measure: disks, JPEG decoding, memory, a GPU under load.
+// The checks that measure: disks, JPEG decoding, memory, a GPU under load. Those that are stopped
+// return soon, with what is no result.
 #pragma once
 
 #include <string>
 
 #include "exp/base/error.h"
+#include "exp/base/stop.h"
 #include "exp/doctor/checks.h"
 #include "exp/doctor/finding.h"
 #include "exp/graph/backend.h"
@@ -22,7 +24,7 @@ struct ReadSpeed {
   std::string problem, sequential_problem;  // why nothing, or no large file, was read
 };
 // Around the page cache as far as the system lets one. `seconds` bounds each of the two parts.
-ReadSpeed MeasureReads(const std::string& folder, double seconds);
+ReadSpeed MeasureReads(const std::string& folder, double seconds, StopFlag stop = nullptr);
 Findings JudgeReads(const std::string& folder, const ReadSpeed& speed);
 
 // ---- decoding
@@ -34,7 +36,8 @@ struct DecodeSpeed {
   // Why, where there were enough in the folder; empty else.
   std::string problem;
 };
-DecodeSpeed MeasureDecode(const std::vector<std::string>& images, double seconds);
+DecodeSpeed MeasureDecode(const std::vector<std::string>& images, double seconds,
+                          StopFlag stop = nullptr);
 
 // What the loader can feed, from both, against what the device needs for ResNet-50
 // (`needed_images_a_second`, 0: not known).
@@ -50,13 +53,13 @@ struct LoadResult {
   double flop_a_second = 0, first_flop_a_second = 0;  // over all of it; over its first second
 };
 // Multiplies for `seconds` in this thread while another one asks NVML (not for the CPU).
-LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_index,
-                      double seconds);
+LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_index, double seconds,
+                      StopFlag stop = nullptr);
 Finding JudgeSpeedUnderLoad(const LoadResult& load);
 Finding LoadFailed(int nvml_index, const Error& error);  // what LoadDevice threw
 
-// ---- memory; cuda_device -1: of this process
-Finding CheckMemoryOf(int cuda_device, bool deep);
+// ---- memory; cuda_device -1: of this process. Throws Error of kind kInterrupted.
+Finding CheckMemoryOf(int cuda_device, bool deep, StopFlag stop = nullptr);
 Finding JudgeMemory(int cuda_device, const graph::MemoryCheck& check);
 
 // ---- threads: those that could be started of one for each CPU

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exp/base/error.h"
+#include "exp/base/stop.h"
 #include "exp/doctor/finding.h"
 #include "exp/graph/backend.h"
 
@@ -32,8 +33,9 @@ struct SmallTraining {
 SmallTraining TrainSmall(graph::Backend& backend, int steps);
 
 // `argv` starts this program so that it calls Rendezvous(): once alone, then twice at once. The
-// hashes must be equal.
-Finding TwoProcesses(const std::vector<std::string>& argv);
+// hashes must be equal. Throws Error of kind kInterrupted when it is stopped; the processes end
+// then.
+Finding TwoProcesses(const std::vector<std::string>& argv, StopFlag stop = nullptr);
 // The child's side: says that it is ready, waits for the word, computes, prints the hash.
 void Rendezvous(const std::function<std::string()>& compute);
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "exp/base/stop.h"
+
 namespace xp::graph {
 
 struct MemoryCheck {
@@ -14,10 +16,11 @@ struct MemoryCheck {
 
 // Tests memory of the GPU number `device` that nobody uses, up to `max_bytes`, and leaves 512 MiB
 // of it alone. Each word is written as a function of its address and of the round; odd rounds write
-// the complement. Throws UsageError where there is no such GPU, JobError where it fails.
-MemoryCheck CheckCudaMemory(int device, uint64_t max_bytes, int rounds);
+// the complement. Throws UsageError where there is no such GPU, JobError where it fails, Error of
+// kind kInterrupted when it is stopped.
+MemoryCheck CheckCudaMemory(int device, uint64_t max_bytes, int rounds, StopFlag stop = nullptr);
 
 // The same for memory of this process.
-MemoryCheck CheckHostMemory(uint64_t bytes, int rounds);
+MemoryCheck CheckHostMemory(uint64_t bytes, int rounds, StopFlag stop = nullptr);
 
 }  // namespace xp::graph

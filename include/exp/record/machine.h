@@ -21,6 +21,7 @@ struct DoctorReport {
   std::string machine, host;       // likewise, from the environment
   std::string level;               // "ok", "absent", "warning", "error"
   bool deep = false;
+  bool interrupted = false;  // set when it is loaded: checks at its end weren't made
   double seconds = 0;
   std::string environment_json, report_json;
 };
@@ -29,7 +30,7 @@ struct DoctorReport {
 int64_t SaveDoctorReport(const Store& store, const DoctorReport& report);
 
 // The newest report of a machine made before `before_ns`, or the oldest one after that when there
-// is none; nullopt when the machine has none.
+// is none; nullopt when the machine has none. Those that were interrupted don't count.
 std::optional<DoctorReport> FindDoctorReport(const Store& store, const std::string& machine,
                                              int64_t before_ns = INT64_MAX);
 // That of the machine that a run ran on, as the machine was when it began.
@@ -47,6 +48,7 @@ DoctorReport NamedDoctorReport(const Store& store, const std::string& selector);
 
 // What differs between reports, section "machine": findings whose level or text differs; of what is
 // measured (speeds, temperatures) only another level counts. A null report is one that there isn't.
+// What a report lacks since it was interrupted, or only looked, is no difference.
 std::vector<Difference> DiffReports(const std::vector<const DoctorReport*>& reports);
 // What differs between the reports of the runs' machines, section "machine": each finding whose
 // level or text differs, where at least two runs have a report and the reports aren't one. Before

@@ -47,7 +47,7 @@ void TakeFree(uint64_t max_bytes, Chunks& chunks, MemoryCheck& result) {
 
 }  // namespace
 
-MemoryCheck CheckCudaMemory(int device, uint64_t max_bytes, int rounds) {
+MemoryCheck CheckCudaMemory(int device, uint64_t max_bytes, int rounds, StopFlag stop) {
   cuda::OpenDevice(device);
   auto start = std::chrono::steady_clock::now();
   MemoryCheck result{.rounds = rounds};
@@ -73,6 +73,8 @@ MemoryCheck CheckCudaMemory(int device, uint64_t max_bytes, int rounds) {
       first += count;
     }
     cuda::Check(cudaGetLastError(), "testing memory");
+    cuda::Check(cudaStreamSynchronize(chunks.stream), "testing memory");
+    ThrowIfStopped(stop);
   }
   unsigned long long bad = 0;
   cuda::Check(

@@ -92,3 +92,109 @@ TEST_CASE("formats that CPython refuses") {
       {"x = []\nx.append(x)\nv = str(x)\n", "nested too deeply"},
   });
 }
+TEST_CASE("numbers are CPython's") {
+  Expressions({
+      {"9007199254740993 / 3, 1 / 9007199254740993, str(-9223372036854775807 / 7), "
+       "9223372036854775807 / 9223372036854775806",
+       R"([3002399751580331.0,1.1102230246251564e-16,"-1.3176245766935393e+18",1.0])"},
+      {"9007199254740993 == 9007199254740992.0, 9007199254740993 > 9007199254740992.0, "
+       "18446744073709551615 == 2.0 ** 64, 9223372036854775808 == 2.0 ** 63",
+       "[false,true,false,true]"},
+      {"9223372036854775808 < 18446744073709551615, sorted([18446744073709551615, 1, 2.5]), 1 in "
+       "[True], 0.1 + 0.2 == 0.3",
+       "[true,[1,2.5,18446744073709551615],true,false]"},
+      {"{1: 'a', True: 'b', 1.0: 'c'}, {9223372036854775808: 1, 2.0 ** 63: 2}, len({0, 0.0, -0.0, "
+       "False})",
+       R"([{"1":"c"},{"9223372036854775808":2},1])"},
+      {"round(2.5, ndigits=1), round(25.0, -1), round(35.0, -1), round(-15, -1), round(25, -1), "
+       "round(9007199254740995, -1), round(1e22, -21), round(0.15, 1), round(-0.04, 1), "
+       "round(5e-324, 323), round(24.999999999999996, -1)",
+       "[2.5,20.0,40.0,-20,20,9007199254741000,1e+22,0.1,-0.0,0.0,20.0]"},
+      {R"(int('1_000'), int(' -12\n'), int('12', base=8), int('0x_ff', 16), int('0b1', 16), int('0', 0), int('zz', 36), int('18446744073709551615'), int('-9223372036854775808'), int(18446744073709551615))",
+       "[1000,-12,10,255,177,0,1295,18446744073709551615,-9223372036854775808,"
+       "18446744073709551615]"},
+      {"float('1_0.5e-1_0'), float(' +.5 '), float('5.'), float('1e400'), float('-inf'), "
+       "float(9223372036854775809)",
+       R"([1.05e-09,0.5,5.0,{"!!float":".inf"},{"!!float":"-.inf"},9223372036854775808.0])"},
+      {"2 ** -2, (-2) ** -3, 0 ** 0, 0.0 ** 0, 10.0 ** 308, 1e308 * 10, -1e308 * 10",
+       R"([0.25,-0.125,1,1.0,1e+308,{"!!float":".inf"},{"!!float":"-.inf"}])"},
+      {"'' * 10 ** 18, [] * 10 ** 18, 'a' * -1", R"(["",[],""])"},
+      {"max(1, 2, key=None), max([], default=3), min(3, 1, key=lambda x: -x), sum([1, 2], "
+       "start=3), list(enumerate('ab', start=1))",
+       R"([2,3,3,6,[[1,"a"],[2,"b"]]])"},
+      {"list(map(lambda a, b: a * b, [1, 2, 3], [4, 5])), list(zip('ab', [1, 2], strict=True))",
+       R"([[4,10],[["a",1],["b",2]]])"},
+      {"() is (), None is None, 1 is 1, True is True, 1 is True, [] is []",
+       "[true,true,true,true,false,false]"},
+  });
+  CHECK(
+      Run("import math\nimport itertools\n"
+          "v = [math.floor(9007199254740993), math.ceil(True), math.hypot(1, 2, 2), math.hypot(), "
+          "math.gcd(12, 18, 8), math.gcd(), math.prod([2, 3], start=5), math.log(8, 2)]\n"
+          "w = [math.isclose(1, 1.1, rel_tol=0.2), math.isclose(0, 1e-12, abs_tol=1e-9), "
+          "math.isclose(math.inf, 1), math.isclose(math.inf, math.inf)]\n"
+          "x = list(itertools.product([1, 2], repeat=2))\n") ==
+      R"({"v":[9007199254740993,1,3.0,0.0,2,0,30,3.0],"w":[true,true,false,true],"x":[[1,1],[1,2],[2,1],[2,2]]})");
+}
+
+TEST_CASE("numbers that CPython refuses, or that need more than 64 bits") {
+  Refused({
+      {"v = 0 ** -1\n", "division by zero"},
+      {"v = 10.0 ** 400\n", "too large for a float"},
+      {"v = int('_1')\n", "can't read '_1'"},
+      {"v = int('1__0')\n", "can't read"},
+      {"v = int('+-5')\n", "can't read"},
+      {"v = float('_1')\n", "can't read"},
+      {"v = float('+-1')\n", "can't read"},
+      {"v = int('010', 0)\n", "in base 0"},
+      {"v = int(3, 8)\n", "takes a string"},
+      {"v = int('18446744073709551616')\n", "64 bits"},
+      {"v = round(1, digits=2)\n", "can't take the argument `digits`"},
+      {"v = [1].index(value=1)\n", "argument"},
+      {"v = [3].sort(1)\n", "sort() takes 0"},
+      {"v = len([], x=1)\n", "can't take the argument `x`"},
+      {"v = list(zip([1], [1, 2], strict=True))\n", "strict"},
+      {"v = sum(['a'], '')\n", "sum() adds no strings"},
+      {"v = max(1, 2, default=3)\n", "takes no default"},
+      {"import math\nv = math.exp(1000)\n", "too large"},
+      {"import math\nv = math.log(0)\n", "isn't defined"},
+      {"import math\nv = math.sqrt(4, 2)\n", "takes 1 argument"},
+      {"import math\nv = math.isclose(1, 2, tol=3)\n", "can't take the argument `tol`"},
+      {"import math\nv = math.sin(math.inf)\n", "isn't defined"},
+      {"x = float('nan')\nv = x in [x]\n", "NaN"},
+      {"v = sorted([1, float('nan')])\n", "NaN can't be sorted"},
+      {"v = {float('nan'): 1}\n", "can't be a key"},
+      {"v = 1000.5 is 1000.5\n", "compare them with =="},
+      {"v = 1 in 'abc'\n", "holds strings only"},
+  });
+}
+
+TEST_CASE("strings are CPython's") {
+  Expressions({
+      {"' a b '.split(None, 1), '  a  b  '.rsplit(None, 1), ' a b '.split(None, 0), "
+       "'a,b,c'.rsplit(',', maxsplit=1), 'a b'.split(maxsplit=1), ''.split(), ''.split(',')",
+       R"([["a","b "],["  a","b"],["a b "],["a,b","c"],["a","b"],[],[""]])"},
+      {R"('a\nb\r\nc\x0bd\x1ce\u2028f\x85'.splitlines(), 'a\nb'.splitlines(True), 'a\r\n'.splitlines(keepends=True))",
+       R"([["a","b","c","d","e","f"],["a\n","b"],["a\r\n"]])"},
+      {R"(' \u3000x\xa0'.strip(), '\u3000a\x1cb '.split(), 'éaé'.strip('é'), '\u2003'.isspace())",
+       R"(["x",["a","b"],"a",true])"},
+      {"'abc'.find('', 3), 'abc'.find('', 4), 'éaéa'.find('a', 2), 'éaéa'.rfind('é'), "
+       "'aaa'.count('a', 1), 'abc'.count('', 1, 2), 'abc'.index('c', -1), 'abc'.find('a', None, 1)",
+       "[3,-1,3,2,2,2,2,0]"},
+      {"'abc'.startswith('b', 1), 'abc'.endswith(('x', 'b'), 0, 2), 'abc'.startswith('', 4), "
+       "'x.py'.removesuffix('.py')",
+       R"([true,true,false,"x"])"},
+      {"'x'.center(4), 'x'.center(5, '*'), 'é'.ljust(3, '·'), '-5'.zfill(4), "
+       "'a.b.c'.rpartition('.'), 'abc'.partition('x'), 'aXbX'.replace('X', '', 1)",
+       R"([" x  ","**x**","é··","-005",["a.b",".","c"],["abc","",""],"abX"])"},
+  });
+  Refused({
+      {"v = 'a'.split('a', 1.5)\n", "int of times"},
+      {"v = 'abc'.find('a', 'b')\n", "positions are ints"},
+      {"v = 'a'.replace('a', 'b', 'c')\n", "int of times"},
+      {"v = 'a'.upper(1)\n", "upper() takes 0"},
+      {"v = 'a'.split(x=1)\n", "can't take the argument `x`"},
+      {"v = 'é'.upper()\n", "ASCII letters only"},
+      {"v = 'a'.ljust(3, 'ab')\n", "one character"},
+  });
+}

@@ -2,43 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <unordered_map>
 
 #include "src/config/python/evaluator.h"
+#include "src/config/python/numbers.h"
 
 namespace xp::config::python {
 namespace {
 
 constexpr int64_t kMaxRange = 1'000'000;
-
-// Python's banker's rounding of the exact decimal value.
-double RoundTo(double value, int64_t digits) {
-  if (!std::isfinite(value) || digits > 300) return value;
-  if (digits < -300) return 0;
-  if (digits < 0) {
-    double scale = std::pow(10.0, static_cast<double>(-digits));
-    return std::nearbyint(value / scale) * scale;
-  }
-  // Correctly rounded decimal text, as CPython's dtoa mode 3.
-  return std::stod(fmt::format("{:.{}f}", value, digits));
-}
-
-// Drops the 0x of int('0x1f', 16) and int('0x1f', 0); returns the base that the digits are of.
-int DropBasePrefix(std::string& digits, int base) {
-  const size_t sign = !digits.empty() && digits[0] == '-' ? 1 : 0;
-  int prefix = 0;
-  if (digits.size() > sign + 2 && digits[sign] == '0') {
-    const char letter = static_cast<char>(std::tolower(digits[sign + 1]));
-    prefix = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
-  }
-  if (prefix != 0 && (base == 0 || base == prefix)) {
-    digits.erase(sign, 2);
-    return prefix;
-  }
-  return base == 0 ? 10 : base;
-}
 
 }  // namespace
 
@@ -121,74 +94,62 @@ Value Evaluator::Range(const Ast& at, const std::string& name, Arguments& argume
 }
 
 Value Evaluator::Round(const Ast& at, const std::string& name, Arguments& arguments) {
+  PutKeyword(arguments, "ndigits", 1);
   Need(at, arguments, 1, 2, name);
-  const Value& value = arguments.positional[0];
+  const auto& given = arguments.positional;
+  const Value& value = given[0];
   if (!value.IsNumber())
     Fail(at, fmt::format("round() takes a number, this is {}", WithArticle(value.type)));
-  bool whole = arguments.positional.size() == 1 || arguments.positional[1].type == Type::kNone;
-  if (value.IsIntegral() && whole) return Value::Int(value.AsInt());
-  if (whole) {
-    double rounded = std::nearbyint(value.number);
-    if (!(std::abs(rounded) < 9.2e18)) Fail(at, "the result doesn't fit into 64 bits");
-    return Value::Int(static_cast<int64_t>(rounded));
+  if (given.size() == 1 || given[1].type == Type::kNone) {
+    if (value.IsIntegral()) return Value::Int(value.AsInt());
+    return WholeNumber(at, std::nearbyint(value.number));  // half to even
   }
-  if (!arguments.positional[1].IsIntegral()) Fail(at, "round()'s digits are an int");
-  int64_t digits = arguments.positional[1].AsInt();
-  if (value.IsIntegral()) {
-    if (digits >= 0) return Value::Int(value.AsInt());
-    return Value::Int(static_cast<int64_t>(RoundTo(value.AsDouble(), digits)));
-  }
-  return Value::Float(RoundTo(value.number, digits));
+  if (!given[1].IsIntegral()) Fail(at, "round()'s digits are an int");
+  const int64_t digits = given[1].AsInt();
+  if (value.type == Type::kFloat) return Value::Float(RoundFloat(value.number, digits));
+  if (digits >= 0) return Value::Int(value.AsInt());
+  const std::optional<int64_t> rounded = RoundInt(value.AsInt(), digits);
+  if (!rounded) Fail(at, "the result doesn't fit into 64 bits");
+  return Value::Int(*rounded);
 }
 
+// bool, float, int, str
 Value Evaluator::Convert(const Ast& at, const std::string& type, Arguments& arguments) {
-  Need(at, arguments, 0, 2, type);
-  if (arguments.positional.empty()) {
+  if (type == "int") PutKeyword(arguments, "base", 1);
+  Need(at, arguments, 0, type == "int" ? 2 : 1, type);
+  const auto& given = arguments.positional;
+  if (given.empty()) {
     return type == "int"     ? Value::Int(0)
            : type == "float" ? Value::Float(0)
            : type == "bool"  ? Value::Bool(false)
                              : Value::String("");
   }
-  const Value& value = arguments.positional[0];
+  const Value& value = given[0];
   if (type == "bool") return Value::Bool(Truthy(value));
   if (type == "str") return Value::String(Converted(at, value, "s"));
-  if (value.type == Type::kBig)
-    return type == "int" ? value : Value::Float(std::strtod(value.Text().c_str(), nullptr));
-  if (value.IsNumber()) {
-    if (type == "float") return Value::Float(value.AsDouble());
+  if (given.size() == 2 && value.type != Type::kString)
+    Fail(at, fmt::format("int() with a base takes a string, this is {}", WithArticle(value.type)));
+  if (value.IsReal()) {
+    if (type == "float") return Value::Float(ToDouble(value));
+    if (value.type == Type::kBig) return value;
     if (value.IsIntegral()) return Value::Int(value.AsInt());
-    if (!(std::abs(value.number) < 9.2e18)) Fail(at, "the result doesn't fit into 64 bits");
-    return Value::Int(static_cast<int64_t>(value.number));
+    return WholeNumber(at, std::trunc(value.number));
   }
   if (value.type != Type::kString)
     Fail(at, fmt::format("{}() can't take {}", type, WithArticle(value.type)));
-  std::string text = value.Text();
-  text.erase(0, std::min(text.find_first_not_of(" \t\n\r"), text.size()));
-  text.erase(text.find_last_not_of(" \t\n\r") + 1);
-  std::string digits = text;
-  digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
-  if (!digits.empty() && digits[0] == '+') digits.erase(0, 1);
-  const char* end = digits.data() + digits.size();
-  if (type == "int") {
-    int64_t number = 0;
-    int base = 10;
-    if (arguments.positional.size() == 2 && arguments.positional[1].IsIntegral()) {
-      int64_t asked = arguments.positional[1].AsInt();
-      if (asked != 0 && (asked < 2 || asked > 36)) Fail(at, "int()'s base is 0 or from 2 to 36");
-      base = DropBasePrefix(digits, static_cast<int>(asked));
-    }
-    end = digits.data() + digits.size();
-    auto [stop, error] = std::from_chars(digits.data(), end, number, base);
-    if (error != std::errc() || stop != end)
-      Fail(at, fmt::format("int() can't read {}", Shown(value)));
-    return Value::Int(number);
+  if (type == "float") {
+    const std::optional<double> number = ReadFloat(value.Text());
+    if (!number) Fail(at, fmt::format("float() can't read {}", Shown(value)));
+    return Value::Float(*number);
   }
-  double number = 0;
-  auto [stop, error] = std::from_chars(digits.data(), end, number);
-  if (error == std::errc::invalid_argument || stop != end)
-    Fail(at, fmt::format("float() can't read {}", Shown(value)));
-  if (error == std::errc::result_out_of_range) number = std::strtod(digits.c_str(), nullptr);
-  return Value::Float(number);
+  const bool fits = given.size() == 1 ||
+                    (given[1].IsIntegral() &&
+                     (given[1].AsInt() == 0 || (given[1].AsInt() >= 2 && given[1].AsInt() <= 36)));
+  if (!fits) Fail(at, "int()'s base is 0 or from 2 to 36");
+  const int base = given.size() == 1 ? 10 : static_cast<int>(given[1].AsInt());
+  const std::optional<Value> number = ReadInt(value.Text(), base);
+  if (!number) Fail(at, fmt::format("int() can't read {} in base {}", Shown(value), base));
+  return *number;
 }
 
 // abs, divmod, pow

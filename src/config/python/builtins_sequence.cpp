@@ -30,13 +30,19 @@ Value Evaluator::Collect(const Ast& at, const std::string& name, Arguments& argu
   return set;
 }
 
-Value Evaluator::Zip(const Ast& at, const std::string&, Arguments& arguments) {
+Value Evaluator::Zip(const Ast& at, const std::string& name, Arguments& arguments) {
+  const std::optional<Value> strict = Keyword(arguments, "strict");
+  Need(at, arguments, 0, SIZE_MAX, name);
   std::vector<std::vector<Value>> columns;
   columns.reserve(arguments.positional.size());
   for (const Value& value : arguments.positional) columns.push_back(Iterate(at, value));
   std::vector<Value> rows;
   size_t count = columns.empty() ? 0 : SIZE_MAX;
   for (const auto& column : columns) count = std::min(count, column.size());
+  for (const auto& column : columns) {
+    if (strict && Truthy(*strict) && column.size() != count)
+      Fail(at, fmt::format("zip(strict=True) of {} and {} values", count, column.size()));
+  }
   for (size_t i = 0; i < count; ++i) {
     std::vector<Value> row;
     row.reserve(columns.size());
@@ -46,18 +52,26 @@ Value Evaluator::Zip(const Ast& at, const std::string&, Arguments& arguments) {
   return arena_.List(std::move(rows));
 }
 
-// map, filter
+// map(f, a, b) calls f with one of each, until one of them ends.
 Value Evaluator::MapFilter(const Ast& at, const std::string& name, Arguments& arguments) {
-  Need(at, arguments, 2, 2, name);
+  const bool maps = name == "map";
+  Need(at, arguments, 2, maps ? SIZE_MAX : 2, name);
   const auto& given = arguments.positional;
+  std::vector<std::vector<Value>> columns;
+  for (size_t i = 1; i < given.size(); ++i) columns.push_back(Iterate(at, given[i]));
+  size_t count = SIZE_MAX;
+  for (const auto& column : columns) count = std::min(count, column.size());
   std::vector<Value> items;
-  for (const Value& item : Iterate(at, given[1])) {
+  for (size_t row = 0; row < count; ++row) {
     Step(at);
-    Value result = given[0].type == Type::kNone ? item : Invoke(at, given[0], {{item}, {}});
-    if (name == "map") {
+    Arguments call;
+    for (const auto& column : columns) call.positional.push_back(column[row]);
+    const bool bare = !maps && given[0].type == Type::kNone;  // filter(None, ...)
+    Value result = bare ? columns[0][row] : Invoke(at, given[0], std::move(call));
+    if (maps) {
       items.push_back(std::move(result));
     } else if (Truthy(result)) {
-      items.push_back(item);
+      items.push_back(columns[0][row]);
     }
   }
   return arena_.List(std::move(items));
@@ -71,30 +85,25 @@ Value Evaluator::AnyAll(const Ast& at, const std::string& name, Arguments& argum
                                    : std::all_of(items.begin(), items.end(), Truthy));
 }
 
-// The `start` of sum() and enumerate(), by place or by name.
-Value Evaluator::Start(const Arguments& arguments) {
-  if (arguments.positional.size() == 2) return arguments.positional[1];
-  for (const auto& [word, value] : arguments.keywords) {
-    if (word == "start") return value;
-  }
-  return Value::Int(0);
-}
-
 Value Evaluator::Sum(const Ast& at, const std::string& name, Arguments& arguments) {
+  PutKeyword(arguments, "start", 1);
   Need(at, arguments, 1, 2, name);
-  Value total = Start(arguments);
-  for (const Value& item : Iterate(at, arguments.positional[0]))
-    total = Binary(at, "+", total, item);
+  const auto& given = arguments.positional;
+  Value total = given.size() == 2 ? given[1] : Value::Int(0);
+  if (total.type == Type::kString) Fail(at, "sum() adds no strings", "join them: ''.join(...)");
+  for (const Value& item : Iterate(at, given[0])) total = Binary(at, "+", total, item);
   return total;
 }
 
 Value Evaluator::Enumerate(const Ast& at, const std::string& name, Arguments& arguments) {
+  PutKeyword(arguments, "start", 1);
   Need(at, arguments, 1, 2, name);
-  const Value start = Start(arguments);
-  if (!start.IsIntegral()) Fail(at, "enumerate() starts at an int");
+  const auto& given = arguments.positional;
+  if (given.size() == 2 && !given[1].IsIntegral()) Fail(at, "enumerate() starts at an int");
+  const int64_t start = given.size() == 2 ? given[1].AsInt() : 0;
   std::vector<Value> pairs;
-  for (Value& item : Iterate(at, arguments.positional[0])) {
-    Value index = Integers(at, "+", start.AsInt(), static_cast<int64_t>(pairs.size()));
+  for (Value& item : Iterate(at, given[0])) {
+    Value index = Integers(at, "+", start, static_cast<int64_t>(pairs.size()));
     pairs.push_back(arena_.List({std::move(index), std::move(item)}, Type::kTuple));
   }
   return arena_.List(std::move(pairs));
@@ -107,25 +116,24 @@ Value Evaluator::Reversed(const Ast& at, const std::string& name, Arguments& arg
   return arena_.List(std::move(items));
 }
 
+// min, max
 Value Evaluator::Extreme(const Ast& at, const std::string& name, Arguments& arguments) {
+  std::optional<Value> key = Keyword(arguments, "key");
+  if (key && key->type == Type::kNone) key.reset();
+  std::optional<Value> fallback = Keyword(arguments, "default");
+  Need(at, arguments, 1, SIZE_MAX, name);
   std::vector<Value> items = arguments.positional;
+  if (fallback && items.size() > 1)
+    Fail(at, fmt::format("{}() of several values takes no default", name));
   if (items.size() == 1) items = Iterate(at, items[0]);
-  const Value* key = nullptr;
-  for (const auto& [word, value] : arguments.keywords) {
-    if (word == "default" && items.empty()) return value;
-    if (word == "key") key = &value;
-    if (word != "default" && word != "key")
-      Fail(at, fmt::format("{}() can't take the argument `{}`", name, word));
-  }
-  if (items.empty()) Fail(at, fmt::format("{}() of nothing", name));
-  auto measure = [&](const Value& item) {
-    return key == nullptr ? item : Invoke(at, *key, {{item}, {}});
-  };
+  if (items.empty() && fallback) return *fallback;
+  if (items.empty()) Fail(at, fmt::format("{}() of nothing", name), "give a default");
+  auto measure = [&](const Value& item) { return key ? Invoke(at, *key, {{item}, {}}) : item; };
   Value best = items[0];
   Value best_measure = measure(best);
   for (size_t i = 1; i < items.size(); ++i) {
     Value candidate = measure(items[i]);
-    int order = Compare(candidate, best_measure);
+    const std::partial_ordering order = Compare(candidate, best_measure, looked());
     if (name == "min" ? order < 0 : order > 0) {
       best = items[i];
       best_measure = candidate;
@@ -135,30 +143,21 @@ Value Evaluator::Extreme(const Ast& at, const std::string& name, Arguments& argu
 }
 
 Value Evaluator::Sorted(const Ast& at, const std::string& name, Arguments& arguments) {
+  const std::optional<Value> reverse = Keyword(arguments, "reverse");
+  std::optional<Value> key = Keyword(arguments, "key");
+  if (key && key->type == Type::kNone) key.reset();
   Need(at, arguments, 1, 1, name);
-  std::vector<Value> items = Iterate(at, arguments.positional[0]);
-  bool reverse = false;
-  const Value* key = nullptr;
-  for (const auto& [word, value] : arguments.keywords) {
-    if (word == "reverse") {
-      reverse = Truthy(value);
-    } else if (word == "key") {
-      key = &value;
-    } else {
-      Fail(at, fmt::format("sorted() can't take the argument `{}`", word));
-    }
-  }
   std::vector<std::pair<Value, Value>> keyed;
-  for (Value& item : items) {
+  for (Value& item : Iterate(at, arguments.positional[0])) {
     Step(at);
-    Value measure =
-        key == nullptr || key->type == Type::kNone ? item : Invoke(at, *key, {{item}, {}});
+    Value measure = key ? Invoke(at, *key, {{item}, {}}) : item;
     keyed.emplace_back(std::move(measure), std::move(item));
   }
-  // NaN makes the order inconsistent, which a merge sort survives where std::sort may not.
+  const bool descending = reverse && Truthy(*reverse);
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
-    int order = Compare(a.first, b.first);
-    return reverse ? order > 0 : order < 0;
+    const std::partial_ordering order = Compare(a.first, b.first, looked());
+    if (order == std::partial_ordering::unordered) throw std::string("NaN can't be sorted");
+    return descending ? order > 0 : order < 0;
   });
   std::vector<Value> sorted;
   sorted.reserve(keyed.size());

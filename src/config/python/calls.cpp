@@ -93,7 +93,12 @@ Value Evaluator::Invoke(const Ast& at, const Value& function, Arguments argument
   try {
     if (object.code != nullptr) {
       result = InvokeUser(at, object, std::move(arguments));
-    } else if (object.self.type != Type::kNone || HasMethod(object.self, object.name)) {
+      --calls_;
+      return result;
+    }
+    Look(at, object.self);
+    for (const Value& value : arguments.positional) Look(at, value);
+    if (object.self.type != Type::kNone || HasMethod(object.self, object.name)) {
       result = Method(at, object, arguments);
     } else if (object.name.find('.') != std::string::npos) {
       result = Module(at, object.name, arguments);
@@ -169,11 +174,39 @@ Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Argum
 
 void Evaluator::Need(const Ast& at, const Arguments& arguments, size_t least, size_t most,
                      const std::string& name) const {
-  size_t count = arguments.positional.size();
+  NeedCount(at, arguments, least, most, name);
+  if (arguments.keywords.empty()) return;
+  Fail(at, fmt::format("{}() can't take the argument `{}`", name, arguments.keywords[0].first));
+}
+
+void Evaluator::NeedCount(const Ast& at, const Arguments& arguments, size_t least, size_t most,
+                          const std::string& name) const {
+  const size_t count = arguments.positional.size();
   if (count >= least && count <= most) return;
-  Fail(at, fmt::format("{}() takes {} argument{}, not {}", name,
-                       least == most ? std::to_string(least) : fmt::format("{} to {}", least, most),
-                       most == 1 ? "" : "s", count));
+  const std::string wanted = least == most      ? std::to_string(least)
+                             : most == SIZE_MAX ? fmt::format("{} or more", least)
+                                                : fmt::format("{} to {}", least, most);
+  Fail(at,
+       fmt::format("{}() takes {} argument{}, not {}", name, wanted, most == 1 ? "" : "s", count));
+}
+
+std::optional<Value> Evaluator::Keyword(Arguments& arguments, std::string_view name) {
+  auto& keywords = arguments.keywords;
+  auto it = std::find_if(keywords.begin(), keywords.end(),
+                         [&](const auto& keyword) { return keyword.first == name; });
+  if (it == keywords.end()) return std::nullopt;
+  Value value = std::move(it->second);
+  keywords.erase(it);
+  return value;
+}
+
+// The places before it that aren't given become None, which stands for the default.
+void Evaluator::PutKeyword(Arguments& arguments, std::string_view name, size_t place) {
+  if (arguments.positional.size() > place) return;  // then it is given twice: Need() refuses it
+  std::optional<Value> value = Keyword(arguments, name);
+  if (!value) return;
+  arguments.positional.resize(place);
+  arguments.positional.push_back(*std::move(value));
 }
 
 std::string Evaluator::Id(const Ast& at, const Value& key) const {
@@ -269,7 +302,7 @@ void Evaluator::MergeConfig(const Ast& at, DictObject& dict, const Value& from, 
 }
 
 Value Evaluator::MakeDict(const Ast& at, const std::string& name, Arguments& arguments) {
-  Need(at, arguments, 0, 1, name);
+  NeedCount(at, arguments, 0, 1, name);
   Value dict = arena_.Dict();
   if (!arguments.positional.empty()) UpdateDict(at, *dict.dict, arguments.positional[0], false);
   for (auto& [key, value] : arguments.keywords) {

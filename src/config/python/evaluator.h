@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -16,8 +18,9 @@ namespace xp::config::python {
 
 // What one evaluation may use, over all files that it reads.
 struct Budget {
-  int64_t steps = 5'000'000;  // expressions and statements evaluated
-  int64_t bytes = 256 << 20;  // strings and elements made
+  int64_t steps = 5'000'000;     // expressions and statements evaluated
+  int64_t bytes = 256 << 20;     // strings and elements made
+  int64_t looked = 200'000'000;  // elements, and 16 bytes of strings each, that builtins go through
 };
 
 // What a base imported by read_base() holds.
@@ -76,6 +79,8 @@ class Evaluator {
                          const std::string& next = {}) const;
   void Step(const Ast& at);
   void Charge(const Ast& at, size_t bytes);
+  void Look(const Ast& at, const Value& whole);  // before all of it is gone through
+  Looked looked() const { return {&budget_.looked}; }
   Origin At(const Ast& ast) const { return {source_, ast.line, ast.column}; }
   Value Place(Value value, const Ast& ast) const;
 
@@ -112,6 +117,7 @@ class Evaluator {
   Value EvalCompare(const Ast& ast);
   bool Holds(const Ast& at, const std::string& op, const Value& left, const Value& right);
   bool Contains(const Ast& at, const Value& container, const Value& item);
+  bool Same(const Ast& at, const Value& left, const Value& right);
 
   // access_eval.cpp
   Value EvalName(const Ast& ast);
@@ -158,7 +164,6 @@ class Evaluator {
   Value Sum(const Ast& at, const std::string& name, Arguments& arguments);
   Value Text(const Ast& at, const std::string& name, Arguments& arguments);
   Value Zip(const Ast& at, const std::string& name, Arguments& arguments);
-  static Value Start(const Arguments& arguments);
 
   // calls.cpp, builtins.cpp, modules.cpp, methods.cpp, string_methods.cpp
   Value Call(const Ast& ast);
@@ -171,12 +176,18 @@ class Evaluator {
   static const BuiltinFunction* FindBuiltin(const std::string& name);  // null: there is none
   Value Module(const Ast& at, const std::string& name, Arguments& arguments);
   Value Mathematics(const Ast& at, const std::string& name, Arguments& arguments);
+  Value MathOfInts(const Ast& at, const std::string& name, Arguments& arguments);
+  bool IsClose(const Ast& at, Arguments& arguments);
   Value Path(const Ast& at, const std::string& name, Arguments& arguments);
   Value Environment(const Ast& at, const std::string& name, Arguments& arguments);
   Value Method(const Ast& at, const FunctionObject& method, Arguments& arguments);
   Value StringMethod(const Ast& at, const std::string& name, const Value& self,
                      Arguments& arguments);
   Value Split(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
+  Value Search(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
+  Value Widen(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
+  Value Replace(const Ast& at, const std::string& text, Arguments& arguments);
+  Value Strings(const Ast& at, std::vector<std::string> parts, Type type);
   Value ListMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
   Value SetMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
   Value DictMethod(const Ast& at, const std::string& name, const Value& self, Arguments& arguments);
@@ -200,8 +211,14 @@ class Evaluator {
   static bool IsBuiltin(const std::string& name);
   static bool IsModuleMember(const std::string& name);
   static bool HasMethod(const Value& object, const std::string& name);
+  // How many arguments a builtin takes. Those that may be named are moved to their places before
+  // (PutKeyword) or taken out (Keyword): what is left by name is refused.
   void Need(const Ast& at, const Arguments& arguments, size_t least, size_t most,
             const std::string& name) const;
+  void NeedCount(const Ast& at, const Arguments& arguments, size_t least, size_t most,
+                 const std::string& name) const;
+  static std::optional<Value> Keyword(Arguments& arguments, std::string_view name);
+  static void PutKeyword(Arguments& arguments, std::string_view name, size_t place);
   void SetKey(const Ast& at, DictObject& dict, const Value& key, Value value);
   std::string Id(const Ast& at, const Value& key) const;
 

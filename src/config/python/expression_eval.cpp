@@ -30,6 +30,15 @@ void Evaluator::Charge(const Ast& at, size_t bytes) {
   if (budget_.bytes < 0) Fail(at, "the config takes more than 256 MiB to evaluate");
 }
 
+void Evaluator::Look(const Ast& at, const Value& whole) {
+  size_t size = 1;
+  if (whole.type == Type::kString) size += whole.Text().size() / 16;
+  if (whole.IsSequence()) size += whole.list->items.size();
+  if (whole.type == Type::kDict || whole.type == Type::kSet) size += whole.dict->pairs.size();
+  budget_.looked -= static_cast<int64_t>(size);
+  if (budget_.looked < 0) Fail(at, "the config takes too long to evaluate");
+}
+
 Value Evaluator::Place(Value value, const Ast& ast) const {
   value.origin = At(ast);
   value.history = nullptr;
@@ -229,7 +238,11 @@ Value Evaluator::EvalFString(const Ast& ast) {
 }
 
 bool Evaluator::Contains(const Ast& at, const Value& container, const Value& item) {
-  if (container.type == Type::kString && item.type == Type::kString) {
+  if (container.type == Type::kString) {
+    if (item.type != Type::kString)
+      Fail(at, fmt::format("a string holds strings only, this is {}", WithArticle(item.type)),
+           "convert it: str(...)");
+    Look(at, container);
     return container.Text().find(item.Text()) != std::string::npos;
   }
   if (container.type == Type::kModule && container.Text() == "os.environ" &&
@@ -239,21 +252,33 @@ bool Evaluator::Contains(const Ast& at, const Value& container, const Value& ite
   if (container.type == Type::kDict || container.type == Type::kSet) {
     return container.dict->Find(Id(at, item)) != nullptr;
   }
-  for (const Value& candidate : Iterate(at, container)) {
-    if (Equal(candidate, item)) return true;
+  if (!container.IsSequence())
+    Fail(at, fmt::format("{} holds nothing that `in` could look for", WithArticle(container.type)));
+  for (const Value& candidate : container.list->items) {
+    if (EqualElements(candidate, item, looked())) return true;
   }
   return false;
 }
 
+// `is`: of numbers and strings CPython keeps some once, others not.
+bool Evaluator::Same(const Ast& at, const Value& left, const Value& right) {
+  if (left.type != right.type) return false;
+  if (left.IsSequence())
+    return left.list == right.list ||
+           (left.type == Type::kTuple && left.list->items.empty() && right.list->items.empty());
+  if (left.type == Type::kDict || left.type == Type::kSet) return left.dict == right.dict;
+  const bool small = left.type == Type::kBool ||
+                     (left.type == Type::kInt && left.integer >= -5 && left.integer <= 256);
+  const bool equal = Equal(left, right, looked());
+  const bool nan = left.type == Type::kFloat && std::isnan(left.number);
+  if (left.IsReal() && !small && (equal || nan))
+    Fail(at, "whether two equal numbers are one object isn't known", "compare them with ==");
+  return equal;
+}
+
 bool Evaluator::Holds(const Ast& at, const std::string& op, const Value& left, const Value& right) {
-  if (op == "==" || op == "!=") return Equal(left, right) == (op == "==");
-  if (op == "is" || op == "is not") {
-    bool same = left.type == right.type &&
-                (left.IsSequence()                                     ? left.list == right.list
-                 : left.type == Type::kDict || left.type == Type::kSet ? left.dict == right.dict
-                                                                       : Equal(left, right));
-    return same == (op == "is");
-  }
+  if (op == "==" || op == "!=") return Equal(left, right, looked()) == (op == "==");
+  if (op == "is" || op == "is not") return Same(at, left, right) == (op == "is");
   if (op == "in" || op == "not in") return Contains(at, right, left) == (op == "in");
   if (left.type == Type::kSet && right.type == Type::kSet) {
     auto within = [](const Value& a, const Value& b) {
@@ -264,10 +289,7 @@ bool Evaluator::Holds(const Ast& at, const std::string& op, const Value& left, c
     if (proper && left.dict->pairs.size() == right.dict->pairs.size()) return false;
     return op[0] == '<' ? within(left, right) : within(right, left);
   }
-  bool nan = (left.type == Type::kFloat && std::isnan(left.number)) ||
-             (right.type == Type::kFloat && std::isnan(right.number));
-  int order = Compare(left, right);
-  if (nan) return false;
+  const std::partial_ordering order = Compare(left, right, looked());
   return op == "<" ? order < 0 : op == ">" ? order > 0 : op == "<=" ? order <= 0 : order >= 0;
 }
 

@@ -75,6 +75,8 @@ Value Evaluator::SetMethod(const Ast& at, const std::string& name, const Value& 
     }
     return Value::None();
   }
+  Need(at, arguments, 0, SIZE_MAX, name);
+  if (name == "copy") NeedCount(at, arguments, 0, 0, name);
   Value set = name == "update" ? self : arena_.Set();
   if (name != "update") UpdateDict(at, *set.dict, self, false);
   for (const Value& other : arguments.positional) {
@@ -123,7 +125,12 @@ Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value&
     items.erase(items.begin() + static_cast<long>(index));
     return value;
   }
-  if (name == "copy") return arena_.List(items);
+  const bool bare = name == "copy" || name == "reverse" || name == "clear";
+  if (bare) Need(at, arguments, 0, 0, name);
+  if (name == "copy") {
+    Charge(at, items.size() * sizeof(Value));
+    return arena_.List(items);
+  }
   if (name == "reverse") {
     std::reverse(items.begin(), items.end());
     return Value::None();
@@ -133,17 +140,19 @@ Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value&
     return Value::None();
   }
   if (name == "sort") {
+    NeedCount(at, arguments, 0, 0, name);
     Arguments sorted{{self}, arguments.keywords};
     items = Sorted(at, name, sorted).list->items;
     return Value::None();
   }
   Need(at, arguments, 1, 1, name);
   if (name == "count") {
-    return Value::Int(std::count_if(items.begin(), items.end(),
-                                    [&](const Value& item) { return Equal(item, given[0]); }));
+    return Value::Int(std::count_if(items.begin(), items.end(), [&](const Value& item) {
+      return EqualElements(item, given[0], looked());
+    }));
   }
   for (size_t i = 0; i < items.size(); ++i) {
-    if (!Equal(items[i], given[0])) continue;
+    if (!EqualElements(items[i], given[0], looked())) continue;
     if (name == "index") return Value::Int(static_cast<int64_t>(i));
     items.erase(items.begin() + static_cast<long>(i));
     return Value::None();
@@ -156,7 +165,7 @@ Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value&
   DictObject& dict = *self.dict;
   auto& given = arguments.positional;
   if (name == "update") {
-    Need(at, arguments, 0, 1, name);
+    NeedCount(at, arguments, 0, 1, name);
     if (!given.empty()) UpdateDict(at, dict, given[0], dict.config);
     Value words = arena_.Dict();
     for (auto& [word, value] : arguments.keywords)
@@ -169,6 +178,9 @@ Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value&
     MergeConfig(at, dict, given[0]);
     return Value::None();
   }
+  const bool bare = name == "keys" || name == "values" || name == "items" || name == "copy" ||
+                    name == "to_dict" || name == "clear" || name == "popitem";
+  if (bare) Need(at, arguments, 0, 0, name);
   if (name == "keys" || name == "values" || name == "items") {
     std::vector<Value> items;
     for (const DictObject::Pair& pair : dict.pairs) {
@@ -195,9 +207,7 @@ Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value&
     return arena_.List({last.key, last.value}, Type::kTuple);
   }
   // pop, get, setdefault: a key and perhaps a default.
-  for (auto& [word, value] : arguments.keywords) {
-    if (word == "default") given.push_back(value);
-  }
+  if (dict.config) PutKeyword(arguments, "default", 1);
   Need(at, arguments, 1, 2, name);
   std::string id = Id(at, given[0]);
   DictObject::Pair* pair = dict.Find(id);

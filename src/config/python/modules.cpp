@@ -83,17 +83,29 @@ Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& argum
   if (name == "collections.OrderedDict") return MakeDict(at, name, arguments);
   if (name == "itertools.chain") {
     std::vector<Value> items;
+    Need(at, arguments, 0, SIZE_MAX, name);
     for (const Value& part : given) {
       for (Value& item : Iterate(at, part)) items.push_back(std::move(item));
     }
     return arena_.List(std::move(items));
   }
   if (name == "itertools.product") {
+    const std::optional<Value> repeat = Keyword(arguments, "repeat");
+    Need(at, arguments, 0, SIZE_MAX, name);
+    if (repeat && (!repeat->IsIntegral() || repeat->AsInt() < 0 || repeat->AsInt() > 100))
+      Fail(at, "itertools.product() repeats an int of times, up to 100");
+    std::vector<std::vector<Value>> columns;
+    for (const Value& part : given) columns.push_back(Iterate(at, part));
+    const size_t once = columns.size();
+    const auto times = static_cast<size_t>(repeat ? repeat->AsInt() : 1);
+    columns.resize(times == 0 ? 0 : once);
+    for (size_t i = 1; i < times; ++i) {
+      for (size_t column = 0; column < once; ++column) columns.emplace_back(columns[column]);
+    }
     std::vector<std::vector<Value>> rows{{}};
-    for (const Value& part : given) {
+    for (const std::vector<Value>& items : columns) {
       std::vector<std::vector<Value>> longer;
-      std::vector<Value> items = Iterate(at, part);
-      Charge(at, rows.size() * items.size() * (given.size() + 1) * sizeof(Value));
+      Charge(at, rows.size() * items.size() * (columns.size() + 1) * sizeof(Value));
       for (const auto& row : rows) {
         for (const Value& item : items) {
           longer.push_back(row);
@@ -125,9 +137,7 @@ Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& argum
 }
 
 Value Evaluator::Environment(const Ast& at, const std::string& name, Arguments& arguments) {
-  for (auto& [word, value] : arguments.keywords) {
-    if (word == "default") arguments.positional.push_back(value);
-  }
+  PutKeyword(arguments, "default", 1);
   Need(at, arguments, 1, 2, name);
   const auto& given = arguments.positional;
   if (given[0].type != Type::kString) Fail(at, name + "() takes a name");
@@ -176,76 +186,6 @@ Value Evaluator::Path(const Ast& at, const std::string& name, Arguments& argumen
   path = normal.lexically_normal().string();
   if (path.size() > 1 && path.back() == '/') path.pop_back();
   return Value::String(path.empty() ? "." : path);
-}
-
-Value Evaluator::Mathematics(const Ast& at, const std::string& name, Arguments& arguments) {
-  const auto& given = arguments.positional;
-  auto number = [&](size_t i) {
-    if (i >= given.size() || !given[i].IsNumber()) Fail(at, name + "() takes numbers");
-    return given[i].AsDouble();
-  };
-  if (name == "math.ceil" || name == "math.floor" || name == "math.trunc") {
-    double value = name == "math.ceil"    ? std::ceil(number(0))
-                   : name == "math.floor" ? std::floor(number(0))
-                                          : std::trunc(number(0));
-    if (!(std::abs(value) < 9.2e18)) Fail(at, "the result doesn't fit into 64 bits");
-    return Value::Int(static_cast<int64_t>(value));
-  }
-  if (name == "math.prod") {
-    Value product = Value::Int(1);
-    Need(at, arguments, 1, 1, name);
-    for (const Value& item : Iterate(at, given[0])) product = Binary(at, "*", product, item);
-    return product;
-  }
-  if (name == "math.gcd") {
-    Need(at, arguments, 2, 2, name);
-    if (!given[0].IsIntegral() || !given[1].IsIntegral()) Fail(at, "math.gcd() takes ints");
-    int64_t a = given[0].AsInt();
-    int64_t b = given[1].AsInt();
-    if (a == INT64_MIN || b == INT64_MIN) Fail(at, "the result doesn't fit into 64 bits");
-    while (b != 0) std::swap(a %= b, b);
-    return Value::Int(std::abs(a));
-  }
-  if (name == "math.factorial") {
-    if (given.size() != 1 || !given[0].IsIntegral() || given[0].AsInt() < 0)
-      Fail(at, "math.factorial() takes an int of 0 or more");
-    Value product = Value::Int(1);
-    for (int64_t i = 2; i <= given[0].AsInt(); ++i)
-      product = Binary(at, "*", product, Value::Int(i));
-    return product;
-  }
-  double x = number(0);
-  if (name == "math.isnan") return Value::Bool(std::isnan(x));
-  if (name == "math.isinf") return Value::Bool(std::isinf(x));
-  if (name == "math.isclose") {
-    double y = number(1);
-    return Value::Bool(x == y || std::abs(x - y) <= 1e-9 * std::max(std::abs(x), std::abs(y)));
-  }
-  bool positive = name == "math.log" || name == "math.log2" || name == "math.log10";
-  if ((positive && x <= 0) || (name == "math.sqrt" && x < 0))
-    Fail(at, "outside of the function's domain");
-  if (name == "math.sqrt") return Value::Float(std::sqrt(x));
-  if (name == "math.log2") return Value::Float(std::log2(x));
-  if (name == "math.log10") return Value::Float(std::log10(x));
-  if (name == "math.log" && given.size() == 2) {
-    if (number(1) <= 0 || number(1) == 1) Fail(at, "outside of the function's domain");
-    return Value::Float(std::log(x) / std::log(number(1)));
-  }
-  if (name == "math.log") return Value::Float(std::log(x));
-  if (name == "math.exp") return Value::Float(std::exp(x));
-  if (name == "math.sin") return Value::Float(std::sin(x));
-  if (name == "math.cos") return Value::Float(std::cos(x));
-  if (name == "math.pow") return Value::Float(std::pow(x, number(1)));
-  if (name == "math.log1p") return Value::Float(std::log1p(x));
-  if (name == "math.tan") return Value::Float(std::tan(x));
-  if (name == "math.atan") return Value::Float(std::atan(x));
-  if (name == "math.atan2") return Value::Float(std::atan2(x, number(1)));
-  if (name == "math.fabs") return Value::Float(std::abs(x));
-  if (name == "math.hypot") return Value::Float(std::hypot(x, number(1)));
-  constexpr double kPi = 3.141592653589793;
-  if (name == "math.radians") return Value::Float(x * (kPi / 180));
-  if (name == "math.degrees") return Value::Float(x * (180 / kPi));
-  Fail(at, fmt::format("`{}` can't be used in a config", name));
 }
 
 }  // namespace xp::config::python

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "src/config/python/evaluator.h"
+#include "src/config/python/numbers.h"
 
 namespace xp::config::python {
 namespace {
@@ -48,7 +49,7 @@ Value Evaluator::Integers(const Ast& at, const std::string& op, int64_t a, int64
     overflow = __builtin_mul_overflow(a, b, &out);
   } else if (op == "/") {
     if (b == 0) Fail(at, "division by zero");
-    return Value::Float(static_cast<double>(a) / static_cast<double>(b));
+    return Value::Float(DivideInts(a, b));
   } else if (op == "//" || op == "%") {
     if (b == 0) Fail(at, "division by zero");
     if (b == -1) {
@@ -64,7 +65,7 @@ Value Evaluator::Integers(const Ast& at, const std::string& op, int64_t a, int64
       out = op == "//" ? quotient : rest;
     }
   } else if (op == "**") {
-    if (b < 0) return Value::Float(std::pow(static_cast<double>(a), static_cast<double>(b)));
+    if (b < 0) return Floats(at, op, static_cast<double>(a), static_cast<double>(b));
     if (b > 64 && (a > 1 || a < -1)) Fail(at, "the result doesn't fit into 64 bits");
     out = 1;
     int64_t count = b > 64 ? 64 + b % 2 : b;  // 0, 1 and -1 repeat
@@ -94,7 +95,10 @@ Value Evaluator::Floats(const Ast& at, const std::string& op, double a, double b
   if (op == "**") {
     if (a == 0 && b < 0) Fail(at, "division by zero");
     if (a < 0 && b != std::floor(b)) Fail(at, "the result is complex");
-    return Value::Float(std::pow(a, b));
+    const double power = std::pow(a, b);
+    if (std::isinf(power) && std::isfinite(a) && std::isfinite(b))
+      Fail(at, "the result is too large for a float");
+    return Value::Float(power);
   }
   if (op != "/" && op != "//" && op != "%")
     Fail(at, fmt::format("`{}` can't be applied to floats", op));
@@ -117,9 +121,10 @@ Value Evaluator::Floats(const Ast& at, const std::string& op, double a, double b
 }
 
 Value Evaluator::Repeat(const Ast& at, const Value& value, int64_t count) {
-  auto times = static_cast<size_t>(std::max<int64_t>(count, 0));
+  size_t times = static_cast<size_t>(std::max<int64_t>(count, 0));
   size_t size = value.type == Type::kString ? value.Text().size() : value.list->items.size();
   size_t unit = value.type == Type::kString ? 1 : sizeof(Value);
+  if (size == 0) times = 0;
   if (size > 0 && times > kMaxString / size) Fail(at, "the repeated value is too long");
   Charge(at, size * times * unit);
   if (value.type == Type::kString) {

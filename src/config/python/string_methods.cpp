@@ -6,24 +6,12 @@
 #include <cctype>
 
 #include "src/config/python/evaluator.h"
+#include "src/config/python/text_search.h"
 
 namespace xp::config::python {
 namespace {
 
-constexpr const char* kSpace = " \t\n\r\f\v";
 constexpr int64_t kMaxWidth = 1000;
-
-std::string Stripped(const std::string& text, const std::string& what, bool left, bool right) {
-  size_t from = left ? text.find_first_not_of(what) : 0;
-  if (from == std::string::npos) return "";
-  size_t to = right ? text.find_last_not_of(what) + 1 : text.size();
-  return to <= from ? "" : text.substr(from, to - from);
-}
-
-bool Ascii(const std::string& text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return (static_cast<unsigned char>(c) & 0x80) == 0; });
-}
 
 // isalpha and its kin, of ASCII.
 bool IsAll(const std::string& name, const std::string& text) {
@@ -33,7 +21,7 @@ bool IsAll(const std::string& name, const std::string& text) {
   };
   if (name == "isalpha") return all(std::isalpha);
   if (name == "isalnum") return all(std::isalnum);
-  if (name == "isspace") return all(std::isspace);
+  if (name == "isspace") return !text.empty() && StripBlanks(text, true, false).empty();
   if (name == "isdigit" || name == "isdecimal" || name == "isnumeric") return all(std::isdigit);
   if (name == "isidentifier") {
     return !text.empty() && std::isdigit(text[0]) == 0 &&
@@ -62,61 +50,160 @@ std::string WithCase(const std::string& name, const std::string& text) {
 
 }  // namespace
 
+Value Evaluator::Strings(const Ast& at, std::vector<std::string> parts, Type type) {
+  std::vector<Value> values;
+  values.reserve(parts.size());
+  size_t bytes = parts.size() * sizeof(Value);
+  for (std::string& part : parts) {
+    bytes += part.size();
+    values.push_back(Value::String(std::move(part)));
+  }
+  Charge(at, bytes);
+  return arena_.List(std::move(values), type);
+}
+
 // split, rsplit, partition, rpartition, splitlines.
 Value Evaluator::Split(const Ast& at, const std::string& name, const Value& self,
                        Arguments& arguments) {
   auto& given = arguments.positional;
-  for (auto& [word, value] : arguments.keywords) {
-    if (word == "sep" && given.empty()) given.push_back(value);
-    if (word == "maxsplit" && given.empty()) given.push_back(Value::None());
-    if (word == "maxsplit" && given.size() == 1) given.push_back(value);
-  }
   const std::string& text = self.Text();
-  const bool partition = name == "partition" || name == "rpartition";
-  const bool spaces = given.empty() || given[0].type == Type::kNone;
-  if (!spaces && given[0].type != Type::kString)
-    Fail(at, fmt::format("str.{}() takes a string", name));
-  const std::string separator = spaces ? "" : given[0].Text();
-  if (!spaces && separator.empty()) Fail(at, "an empty separator");
-  if (partition && spaces) Fail(at, fmt::format("str.{}() takes a string", name));
-  std::vector<std::string> parts;
   if (name == "splitlines") {
-    for (size_t from = 0; from < text.size();) {
-      size_t end = std::min(text.find_first_of("\r\n", from), text.size());
-      parts.push_back(text.substr(from, end - from));
-      bool both = end + 1 < text.size() && text[end] == '\r' && text[end + 1] == '\n';
-      from = end + (both ? 2 : 1);
-    }
+    PutKeyword(arguments, "keepends", 0);
+    Need(at, arguments, 0, 1, name);
+    return Strings(at, SplitLines(text, !given.empty() && Truthy(given[0])), Type::kList);
+  }
+  const bool partition = name == "partition" || name == "rpartition";
+  const bool right = name[0] == 'r';
+  if (!partition) {
+    PutKeyword(arguments, "sep", 0);
+    PutKeyword(arguments, "maxsplit", 1);
+  }
+  Need(at, arguments, partition ? 1 : 0, partition ? 1 : 2, name);
+  const bool blanks = !partition && (given.empty() || given[0].type == Type::kNone);
+  if (!blanks && given[0].type != Type::kString)
+    Fail(at, fmt::format("str.{}() takes a string", name));
+  if (!blanks && given[0].Text().empty()) Fail(at, "an empty separator");
+  if (given.size() > 1 && !given[1].IsIntegral())
+    Fail(at, fmt::format("str.{}() splits an int of times", name));
+  const int64_t most = given.size() > 1 ? given[1].AsInt() : -1;
+  if (blanks) return Strings(at, SplitBlanks(text, most, right), Type::kList);
+  const std::string& separator = given[0].Text();
+  if (!partition) return Strings(at, SplitBy(text, separator, most, right), Type::kList);
+  std::vector<std::string> parts = SplitBy(text, separator, 1, right);
+  if (parts.size() == 2) {
+    parts.insert(parts.begin() + 1, separator);
   } else {
-    int64_t most = given.size() > 1 && given[1].IsIntegral() ? given[1].AsInt() : -1;
-    if (partition) most = 1;
-    const bool right = name[0] == 'r';
-    std::string rest = spaces ? Stripped(text, kSpace, true, true) : text;
-    while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
-      size_t hit = spaces ? (right ? rest.find_last_of(kSpace) : rest.find_first_of(kSpace))
-                          : (right ? rest.rfind(separator) : rest.find(separator));
-      if (hit == std::string::npos) break;
-      Charge(at, sizeof(Value) + rest.size());
-      size_t after = hit + (spaces ? 1 : separator.size());
-      parts.push_back(right ? rest.substr(after) : rest.substr(0, hit));
-      rest = right ? rest.substr(0, hit) : rest.substr(after);
-      if (spaces) rest = Stripped(rest, kSpace, !right, right);
+    parts.resize(3);
+    if (right) std::swap(parts[0], parts[2]);
+  }
+  return Strings(at, std::move(parts), Type::kTuple);
+}
+
+// count, find, index, rfind, rindex, startswith, endswith: between two positions.
+Value Evaluator::Search(const Ast& at, const std::string& name, const Value& self,
+                        Arguments& arguments) {
+  Need(at, arguments, 1, 3, name);
+  const auto& given = arguments.positional;
+  auto bound = [&](size_t i, int64_t missing) {
+    if (given.size() <= i || given[i].type == Type::kNone) return missing;
+    if (!given[i].IsIntegral()) Fail(at, fmt::format("str.{}()'s positions are ints", name));
+    return given[i].AsInt();
+  };
+  const std::string_view text = self.Text();
+  const Window window = WindowOf(text, bound(1, 0), bound(2, INT64_MAX));
+  const std::string_view part = text.substr(window.from, window.to - window.from);
+  const bool starts = name == "startswith";
+  const bool options = (starts || name == "endswith") && given[0].type == Type::kTuple;
+  bool matches = false;
+  for (const Value& option : options ? given[0].list->items : std::vector<Value>{given[0]}) {
+    if (option.type != Type::kString) Fail(at, fmt::format("str.{}() takes a string", name));
+    matches = matches || (window.inside && (starts ? part.starts_with(option.Text())
+                                                   : part.ends_with(option.Text())));
+  }
+  if (starts || name == "endswith") return Value::Bool(matches);
+  const std::string& what = given[0].Text();
+  if (name == "count") {
+    if (!window.inside) return Value::Int(0);
+    if (what.empty()) return Value::Int(static_cast<int64_t>(window.characters) + 1);
+    int64_t count = 0;
+    for (size_t hit = part.find(what); hit != std::string_view::npos;
+         hit = part.find(what, hit + what.size()))
+      ++count;
+    return Value::Int(count);
+  }
+  const size_t hit = !window.inside   ? std::string_view::npos
+                     : name[0] == 'r' ? part.rfind(what)
+                                      : part.find(what);
+  if (hit != std::string_view::npos)
+    return Value::Int(static_cast<int64_t>(CountCharacters(text.substr(0, window.from + hit))));
+  if (name == "index" || name == "rindex") Fail(at, fmt::format("str.{}() finds nothing", name));
+  return Value::Int(-1);
+}
+
+// zfill, center, ljust, rjust
+Value Evaluator::Widen(const Ast& at, const std::string& name, const Value& self,
+                       Arguments& arguments) {
+  Need(at, arguments, 1, name == "zfill" ? 1 : 2, name);
+  const auto& given = arguments.positional;
+  if (!given[0].IsIntegral() || given[0].AsInt() > kMaxWidth)
+    Fail(at, fmt::format("str.{}() takes an int up to 1000", name));
+  if (given.size() > 1 && (given[1].type != Type::kString || CountCharacters(given[1].Text()) != 1))
+    Fail(at, "the fill character is a string of one character");
+  const std::string& text = self.Text();
+  const auto width = static_cast<size_t>(std::max<int64_t>(0, given[0].AsInt()));
+  const size_t size = CountCharacters(text);
+  const size_t missing = width > size ? width - size : 0;
+  auto fill = [&](size_t count) {
+    std::string out;
+    for (; count > 0; --count) out += given.size() > 1 ? given[1].Text() : " ";
+    return out;
+  };
+  if (name == "zfill") {
+    const bool sign = !text.empty() && (text[0] == '-' || text[0] == '+');
+    std::string out = text;
+    out.insert(sign ? 1 : 0, missing, '0');
+    return Value::String(std::move(out));
+  }
+  // As CPython: of an odd rest the left gets more when the width is odd.
+  const size_t left = name == "ljust"   ? 0
+                      : name == "rjust" ? missing
+                                        : missing / 2 + (missing & width & 1);
+  return Value::String(fill(left) + text + fill(missing - left));
+}
+
+Value Evaluator::Replace(const Ast& at, const std::string& text, Arguments& arguments) {
+  Need(at, arguments, 2, 3, "replace");
+  const auto& given = arguments.positional;
+  if (given[0].type != Type::kString || given[1].type != Type::kString)
+    Fail(at, "str.replace() takes strings");
+  if (given.size() > 2 && !given[2].IsIntegral())
+    Fail(at, "str.replace() replaces an int of times");
+  const std::string& from = given[0].Text();
+  const std::string& to = given[1].Text();
+  int64_t most = given.size() > 2 ? given[2].AsInt() : -1;
+  std::string out;
+  if (from.empty()) {  // Python puts `to` before each character and at the end
+    std::vector<std::string> characters = Characters(text);
+    characters.emplace_back();
+    for (const std::string& character : characters) {
+      if (most != 0) {
+        out += to;
+        --most;
+      }
+      out += character;
+      Charge(at, to.size() + 1);
     }
-    if (!spaces || !rest.empty()) parts.push_back(rest);
-    if (right) std::reverse(parts.begin(), parts.end());
+    return Value::String(std::move(out));
   }
-  if (partition) {
-    const bool found = parts.size() == 2;
-    std::vector<std::string> three{found ? parts[0] : "", found ? separator : "",
-                                   found ? parts[1] : ""};
-    if (!found) three[name == "partition" ? 0 : 2] = text;
-    parts = three;
+  size_t pos = 0;
+  for (size_t hit = text.find(from); hit != std::string::npos && most != 0;
+       hit = text.find(from, pos)) {
+    out.append(text, pos, hit - pos).append(to);
+    pos = hit + from.size();
+    --most;
+    Charge(at, to.size() + 1);
   }
-  std::vector<Value> values;
-  values.reserve(parts.size());
-  for (std::string& part : parts) values.push_back(Value::String(std::move(part)));
-  Charge(at, values.size() * sizeof(Value) + text.size());
-  return arena_.List(std::move(values), partition ? Type::kTuple : Type::kList);
+  return Value::String(out.append(text, pos));
 }
 
 Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Value& self,
@@ -159,112 +246,33 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
   const bool cases = name == "lower" || name == "upper" || name == "title" ||
                      name == "capitalize" || name == "swapcase" || name == "casefold";
   if (cases || name.rfind("is", 0) == 0) {
-    if (!Ascii(text)) Fail(at, fmt::format("str.{}() knows ASCII letters only", name));
+    Need(at, arguments, 0, 0, name);
+    if (!IsAscii(text) && name != "isspace")
+      Fail(at, fmt::format("str.{}() knows ASCII letters only", name));
     return cases ? Value::String(WithCase(name, text)) : Value::Bool(IsAll(name, text));
   }
   if (name == "strip" || name == "lstrip" || name == "rstrip") {
-    std::string what = given.empty() || given[0].type == Type::kNone ? kSpace : word(0);
-    if (!Ascii(what)) Fail(at, fmt::format("str.{}() knows ASCII letters only", name));
-    return Value::String(Stripped(text, what, name != "rstrip", name != "lstrip"));
+    Need(at, arguments, 0, 1, name);
+    const bool left = name != "rstrip", right = name != "lstrip";
+    const bool blanks = given.empty() || given[0].type == Type::kNone;
+    return Value::String(std::string(blanks ? StripBlanks(text, left, right)
+                                            : StripAny(text, word(0), left, right)));
   }
   if (name == "removeprefix" || name == "removesuffix") {
-    const std::string& part = word(0);
-    if (part.size() > text.size()) return Value::String(text);
-    size_t from = name == "removeprefix" ? 0 : text.size() - part.size();
-    if (text.compare(from, part.size(), part) != 0) return Value::String(text);
-    return Value::String(from == 0 && name == "removeprefix" ? text.substr(part.size())
-                                                             : text.substr(0, from));
+    Need(at, arguments, 1, 1, name);
+    std::string_view rest = text;
+    if (name == "removeprefix" && rest.starts_with(word(0))) rest.remove_prefix(word(0).size());
+    if (name == "removesuffix" && rest.ends_with(word(0))) rest.remove_suffix(word(0).size());
+    return Value::String(std::string(rest));
   }
-  if (name == "replace") {
-    const std::string& from = word(0);
-    const std::string& to = word(1);
-    int64_t most = given.size() > 2 && given[2].IsIntegral() ? given[2].AsInt() : -1;
-    std::string out;
-    if (from.empty()) {  // Python puts `to` before each character and at the end
-      std::vector<std::string> characters = Characters(text);
-      characters.emplace_back();
-      for (const std::string& character : characters) {
-        if (most != 0) {
-          out += to;
-          --most;
-        }
-        out += character;
-        Charge(at, to.size() + 1);
-      }
-      return Value::String(std::move(out));
-    }
-    size_t pos = 0;
-    for (size_t hit = text.find(from); hit != std::string::npos && most != 0;
-         hit = text.find(from, pos)) {
-      out.append(text, pos, hit - pos).append(to);
-      pos = hit + from.size();
-      --most;
-      Charge(at, to.size() + 1);
-    }
-    return Value::String(out.append(text, pos));
-  }
+  if (name == "replace") return Replace(at, text, arguments);
   if (name == "split" || name == "rsplit" || name == "partition" || name == "rpartition" ||
       name == "splitlines") {
     return Split(at, name, self, arguments);
   }
-  if (name == "zfill" || name == "center" || name == "ljust" || name == "rjust") {
-    Need(at, arguments, 1, name == "zfill" ? 1 : 2, name);
-    if (!given[0].IsIntegral() || given[0].AsInt() > kMaxWidth)
-      Fail(at, fmt::format("str.{}() takes an int up to 1000", name));
-    const std::string fill = given.size() > 1 ? word(1) : " ";
-    if (fill.size() != 1) Fail(at, "a fill character is one ASCII letter");
-    auto width = static_cast<size_t>(std::max<int64_t>(0, given[0].AsInt()));
-    size_t size = Characters(text).size();
-    size_t missing = width > size ? width - size : 0;
-    if (name == "zfill") {
-      bool sign = !text.empty() && (text[0] == '-' || text[0] == '+');
-      std::string zeros(missing, '0');
-      return Value::String(sign ? text[0] + zeros + text.substr(1) : zeros + text);
-    }
-    // As CPython: of an odd rest the left gets more when the width is odd.
-    size_t left = name == "ljust"   ? 0
-                  : name == "rjust" ? missing
-                                    : missing / 2 + (missing & width & 1);
-    return Value::String(std::string(left, fill[0]) + text + std::string(missing - left, fill[0]));
-  }
-  if (name == "startswith" || name == "endswith") {
-    Need(at, arguments, 1, 1, name);
-    std::vector<Value> options =
-        given[0].type == Type::kTuple ? given[0].list->items : std::vector<Value>{given[0]};
-    for (const Value& option : options) {
-      if (option.type != Type::kString) Fail(at, fmt::format("str.{}() takes a string", name));
-      const std::string& part = option.Text();
-      if (part.size() > text.size()) continue;
-      size_t from = name == "startswith" ? 0 : text.size() - part.size();
-      if (text.compare(from, part.size(), part) == 0) return Value::Bool(true);
-    }
-    return Value::Bool(false);
-  }
-  if (name == "count") {
-    const std::string& part = word(0);
-    if (part.empty()) return Value::Int(static_cast<int64_t>(Characters(text).size()) + 1);
-    int64_t count = 0;
-    for (size_t hit = text.find(part); hit != std::string::npos;
-         hit = text.find(part, hit + part.size()))
-      ++count;
-    return Value::Int(count);
-  }
-  // find, rfind, index, rindex: positions count characters.
-  if (!Ascii(text) || given.size() > 2)
-    Fail(at, fmt::format("str.{}() takes ASCII text and a start at most", name));
-  const bool right = name[0] == 'r';
-  size_t start = 0;
-  if (given.size() == 2) {
-    if (!given[1].IsIntegral()) Fail(at, "a start is an int");
-    int64_t from = given[1].AsInt();
-    auto size = static_cast<int64_t>(text.size());
-    start = static_cast<size_t>(std::clamp<int64_t>(from < 0 ? from + size : from, 0, size));
-  }
-  size_t hit = right ? text.rfind(word(0)) : text.find(word(0), start);
-  if (hit != std::string::npos && hit < start) hit = std::string::npos;
-  if (hit == std::string::npos && (name == "index" || name == "rindex"))
-    Fail(at, fmt::format("str.{}() finds nothing", name));
-  return Value::Int(hit == std::string::npos ? -1 : static_cast<int64_t>(hit));
+  if (name == "zfill" || name == "center" || name == "ljust" || name == "rjust")
+    return Widen(at, name, self, arguments);
+  return Search(at, name, self, arguments);
 }
 
 }  // namespace xp::config::python

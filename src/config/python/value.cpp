@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
+
+#include "src/config/python/numbers.h"
 
 namespace xp::config::python {
 namespace {
@@ -65,6 +66,10 @@ Value Value::Module(std::string name) {
   Value out = String(std::move(name));
   out.type = Type::kModule;
   return out;
+}
+
+const DictObject::Pair* DictObject::Find(const std::string& id) const {
+  return const_cast<DictObject*>(this)->Find(id);
 }
 
 DictObject::Pair* DictObject::Find(const std::string& id) {
@@ -176,10 +181,14 @@ bool KeyId(const Value& key, std::string* id) {
     case Type::kBig:
       *id = "i" + key.Text();
       return true;
-    case Type::kFloat: {
-      bool whole = std::nearbyint(key.number) == key.number && std::abs(key.number) < 9e18;
-      *id = whole ? "i" + std::to_string(static_cast<int64_t>(key.number))
-                  : "f" + FloatRepr(key.number);
+    case Type::kFloat: {  // a whole one is the same key as the int
+      if (std::isnan(key.number)) return false;
+      const bool whole = std::floor(key.number) == key.number;
+      *id = whole && key.number >= -0x1p63 && key.number < 0x1p63
+                ? "i" + std::to_string(static_cast<int64_t>(key.number))
+            : whole && key.number >= 0x1p63 && key.number < 0x1p64
+                ? "i" + std::to_string(static_cast<uint64_t>(key.number))
+                : "f" + FloatRepr(key.number);
       return true;
     }
     case Type::kTuple: {
@@ -221,15 +230,35 @@ bool Truthy(const Value& value) {
   }
 }
 
-bool Equal(const Value& a, const Value& b, int depth) {
-  if (depth > kMaxDepth) throw std::string("values nested too deeply to compare");
-  if (a.IsNumber() && b.IsNumber()) {
-    return a.IsIntegral() && b.IsIntegral() ? a.AsInt() == b.AsInt() : a.AsDouble() == b.AsDouble();
+namespace {
+
+bool IsNan(const Value& value) { return value.type == Type::kFloat && std::isnan(value.number); }
+
+void Look(Looked looked, const Value& value) {
+  *looked.left -= 1;
+  if (value.type == Type::kString) *looked.left -= static_cast<int64_t>(value.Text().size() / 16);
+  if (*looked.left < 0) throw std::string("the config takes too long to evaluate");
+  if (looked.depth > kMaxDepth) throw std::string("values nested too deeply to compare");
+}
+
+bool EqualPairs(const DictObject& a, const DictObject& b, Looked looked) {
+  if (a.pairs.size() != b.pairs.size()) return false;
+  for (const DictObject::Pair& pair : a.pairs) {
+    const DictObject::Pair* other = b.Find(pair.id);
+    if (other == nullptr || !EqualElements(pair.value, other->value, looked)) return false;
   }
+  return true;
+}
+
+}  // namespace
+
+bool Equal(const Value& a, const Value& b, Looked looked) {
+  Look(looked, a);
+  if (a.IsReal() && b.IsReal()) return CompareNumbers(a, b) == 0;
   if (a.type != b.type) return false;
+  const Looked inside{looked.left, looked.depth + 1};
   switch (a.type) {
     case Type::kString:
-    case Type::kBig:
     case Type::kModule:
       return a.Text() == b.Text();
     case Type::kFunction:
@@ -241,20 +270,13 @@ bool Equal(const Value& a, const Value& b, int depth) {
       if (a.list == b.list) return true;
       if (a.list->items.size() != b.list->items.size()) return false;
       for (size_t i = 0; i < a.list->items.size(); ++i) {
-        if (!Equal(a.list->items[i], b.list->items[i], depth + 1)) return false;
+        if (!EqualElements(a.list->items[i], b.list->items[i], inside)) return false;
       }
       return true;
     }
     case Type::kDict:
-    case Type::kSet: {
-      if (a.dict == b.dict) return true;
-      if (a.dict->pairs.size() != b.dict->pairs.size()) return false;
-      for (const DictObject::Pair& pair : a.dict->pairs) {
-        const DictObject::Pair* other = b.dict->Find(pair.id);
-        if (other == nullptr || !Equal(pair.value, other->value, depth + 1)) return false;
-      }
-      return true;
-    }
+    case Type::kSet:
+      return a.dict == b.dict || EqualPairs(*a.dict, *b.dict, inside);
     case Type::kNone:
     case Type::kEllipsis:
       return true;
@@ -265,22 +287,23 @@ bool Equal(const Value& a, const Value& b, int depth) {
   }
 }
 
-int Compare(const Value& a, const Value& b, int depth) {
-  if (depth > kMaxDepth) throw std::string("values nested too deeply to compare");
-  auto order = [](auto x, auto y) { return x < y ? -1 : x > y ? 1 : 0; };
-  if (a.IsNumber() && b.IsNumber()) {
-    return a.IsIntegral() && b.IsIntegral() ? order(a.AsInt(), b.AsInt())
-                                            : order(a.AsDouble(), b.AsDouble());
-  }
-  if (a.type == Type::kString && b.type == Type::kString)
-    return order(a.Text().compare(b.Text()), 0);
+bool EqualElements(const Value& a, const Value& b, Looked looked) {
+  if (IsNan(a) && IsNan(b)) throw std::string("whether two NaN are one object isn't known");
+  return Equal(a, b, looked);
+}
+
+std::partial_ordering Compare(const Value& a, const Value& b, Looked looked) {
+  Look(looked, a);
+  if (a.IsReal() && b.IsReal()) return CompareNumbers(a, b);
+  if (a.type == Type::kString && b.type == Type::kString) return a.Text().compare(b.Text()) <=> 0;
   if (a.IsSequence() && a.type == b.type) {
+    const Looked inside{looked.left, looked.depth + 1};
     const auto& x = a.list->items;
     const auto& y = b.list->items;
     for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
-      if (!Equal(x[i], y[i], depth + 1)) return Compare(x[i], y[i], depth + 1);
+      if (!EqualElements(x[i], y[i], inside)) return Compare(x[i], y[i], inside);
     }
-    return order(x.size(), y.size());
+    return x.size() <=> y.size();
   }
   throw fmt::format("{} and {} can't be ordered", TypeName(a.type), TypeName(b.type));
 }

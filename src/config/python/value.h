@@ -2,6 +2,7 @@
 // Arena owns them, so that cycles and deep nesting are freed in one go.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -71,6 +72,7 @@ struct Value {
     return type == Type::kBool || type == Type::kInt || type == Type::kFloat;
   }
   bool IsIntegral() const { return type == Type::kBool || type == Type::kInt; }
+  bool IsReal() const { return IsNumber() || type == Type::kBig; }
   bool IsSequence() const { return type == Type::kList || type == Type::kTuple; }
   int64_t AsInt() const { return type == Type::kBool ? static_cast<int64_t>(boolean) : integer; }
   double AsDouble() const { return type == Type::kFloat ? number : static_cast<double>(AsInt()); }
@@ -94,6 +96,7 @@ struct DictObject {
   bool changed = false;  // by the file being evaluated
 
   Pair* Find(const std::string& id);
+  const Pair* Find(const std::string& id) const;
   Value& Set(const Value& key, const std::string& id, Value value);
   bool Erase(const std::string& id);
   void Clear();
@@ -159,9 +162,19 @@ uint32_t CodePoint(const std::string& character);
 uint64_t Magnitude(const Value& value);
 
 bool Truthy(const Value& value);
-bool Equal(const Value& a, const Value& b, int depth = 0);
-// -1, 0, 1; throws std::string (a message) when they can't be ordered.
-int Compare(const Value& a, const Value& b, int depth = 0);
+// What comparisons may still look at, in elements, and how deep they are.
+struct Looked {
+  int64_t* left;
+  int depth = 0;
+};
+
+// ==. Throws a std::string, a message, when nothing is left.
+bool Equal(const Value& a, const Value& b, Looked looked);
+// As containers compare their elements, which are equal too when they are one object: of two NaN
+// that isn't known, which throws.
+bool EqualElements(const Value& a, const Value& b, Looked looked);
+// Unordered with NaN; also throws for values that Python doesn't order.
+std::partial_ordering Compare(const Value& a, const Value& b, Looked looked);
 
 // Union of what two values were derived from, at most kMostSources.
 Sources Join(const Sources& a, const Sources& b);

@@ -52,7 +52,7 @@ std::vector<Part> PartsWith(const std::vector<std::string>& files) {
 std::string FindCudnn(const System& system) {
   std::string named = system.Variable("EXP_CUDNN");
   if (!named.empty()) return named;
-  std::string path = FindLibrary(system, kCudnn);
+  std::string path = FindOwnLibrary(system, kCudnn);
   if (!path.empty()) return path;
   for (const char* folder :
        {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/", "/usr/lib/x86_64-linux-gnu/"}) {
@@ -96,7 +96,7 @@ Finding Parts(const System& system, const std::string& path, const std::string& 
   for (const Part& part : PartsWith(system.Names(real_folder))) {
     std::string soname = SonameOf(part.name);
     // The front library's own folder is on its run path ($ORIGIN), after LD_LIBRARY_PATH's.
-    std::string found = FindLibrary(system, soname);
+    std::string found = FindOwnLibrary(system, soname);
     std::string beside = fmt::format("{}/{}", Folder(path), soname);
     if (found.empty() && system.Exists(beside)) found = beside;
     beside = fmt::format("{}/{}", real_folder, soname);

@@ -151,6 +151,14 @@ class Examination {
                   .found = "no temporary folder can be made for cuDNN's plans",
                   .needed = "TMPDIR, a folder that can be written"});
     }
+    if (cuda >= 0 && IsExclusive(cuda)) {
+      return Add(
+          {.id = "smoke.two_processes",
+           .group = "smoke",
+           .level = Level::kAbsent,
+           .found = "left out: the card's compute mode is exclusive, and this process has it",
+           .needed = "compute mode DEFAULT, to run several processes on the card"});
+    }
     if (!Fits("smoke.two_processes", "smoke", 2 * kProcess)) return;
     if (int started = StartableThreads(2); started < 2) {
       return Add({.id = "smoke.two_processes",
@@ -198,6 +206,12 @@ class Examination {
     if (!Fits("decode", "speed", kDecoding)) return;
     DecodeSpeed decode = MeasureDecode(reads.images, options_.deep ? 5 : 1, options_.stop);
     Add(JudgeLoader(reads, decode, needed_images_a_second));
+  }
+
+  bool IsExclusive(int cuda) const {
+    const std::vector<GpuState> devices = system_->QueryGpus().devices;
+    const auto i = static_cast<size_t>(cuda);
+    return i < devices.size() && OneProcessOnly(devices[i].about);
   }
 
   int NvmlIndex(int cuda) const {

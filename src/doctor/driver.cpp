@@ -85,20 +85,25 @@ Finding Runtime(const Subject& s, const Gpus& gpus, const std::string& driver) {
   return f;
 }
 
-// Machine code runs on its own capability and on newer ones of the same major version.
+// Machine code runs on its own capability and on newer ones of the same major version; that of
+// "100f" likewise, of "90a" on that very capability only.
 bool HoldsMachineCode(const graph::CudaBuild& build, int capability) {
-  return std::any_of(
-      build.machine_code.begin(), build.machine_code.end(), [&](const std::string& name) {
-        const int64_t have = LeadingInteger(name).value_or(0);
-        const bool specific = name.ends_with('a');  // runs on that very capability only
-        return have == capability ||
-               (!specific && have / 10 == capability / 10 && have <= capability);
-      });
+  return std::any_of(build.machine_code.begin(), build.machine_code.end(),
+                     [&](const std::string& name) {
+                       const int64_t have = LeadingInteger(name).value_or(0);
+                       const bool specific = name.ends_with('a');
+                       return have == capability ||
+                              (!specific && have / 10 == capability / 10 && have <= capability);
+                     });
 }
 
 bool HoldsPtx(const graph::CudaBuild& build, int capability) {
   return std::any_of(build.ptx.begin(), build.ptx.end(), [&](const std::string& name) {
-    return !name.ends_with('a') && LeadingInteger(name).value_or(0) <= capability;
+    const int64_t have = LeadingInteger(name).value_or(0);
+    return (name.ends_with('a')   ? have == capability
+            : name.ends_with('f') ? have / 10 == capability / 10
+                                  : true) &&
+           have <= capability;
   });
 }
 
@@ -135,7 +140,8 @@ Finding Code(const graph::CudaBuild& build, const GpuState& gpu, const std::stri
 }  // namespace
 
 std::string KernelDriver(const System& system) {
-  if (auto text = system.Text("/sys/module/nvidia/version")) return Trimmed(*text);
+  std::string module = Trimmed(system.Text("/sys/module/nvidia/version").value_or(""));
+  if (!module.empty()) return module;
   // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.03  ..."; the open one says "NVIDIA
   // UNIX Open Kernel Module for x86_64  580.159.03".
   if (auto text = system.Text("/proc/driver/nvidia/version")) {
@@ -156,7 +162,12 @@ Findings CheckDriver(const Subject& s) {
   std::string driver = kernel.empty() ? gpus.driver : kernel;
   std::vector<std::string> names;
   names.reserve(gpus.devices.size());
-  for (const GpuState& gpu : gpus.devices) names.push_back(gpu.about.name);
+  std::vector<std::string> lost;
+  for (const GpuState& gpu : gpus.devices) {
+    const std::string& problem = gpu.about.problem;
+    names.push_back(problem.empty() ? gpu.about.name : "a card that doesn't answer");
+    if (!problem.empty()) lost.push_back(fmt::format("card {}: {}", gpu.index, problem));
+  }
   Finding f{.id = "driver", .group = "versions"};
   f.found = fmt::format("{}{}; {}", driver.empty() ? "a driver that tells no version" : driver,
                         gpus.cuda_driver.empty() ? "" : ", runs CUDA " + gpus.cuda_driver,
@@ -171,9 +182,18 @@ Findings CheckDriver(const Subject& s) {
     f.level = Level::kWarning;
     f.needed = "a GPU that this process may use";
     f.why = "nothing can be trained on a GPU";
-    f.fix = s.system.Variable("CUDA_VISIBLE_DEVICES").empty()
-                ? "`nvidia-smi -L` lists the cards; look for one that fell off the bus"
-                : "CUDA_VISIBLE_DEVICES hides them: unset it";
+    f.fix = gpus.hidden == 0 ? "`nvidia-smi -L` lists the cards; look for one that fell off the bus"
+                             : fmt::format("CUDA_VISIBLE_DEVICES (`{}`) hides {}: unset it",
+                                           s.system.Variable("CUDA_VISIBLE_DEVICES"), gpus.hidden);
+  } else if (!lost.empty()) {
+    f.level = Level::kError;
+    f.found += "; " + Listed(lost);
+    f.needed = "cards that answer";
+    f.why = "a training that uses it fails, and others may hang";
+    f.fix =
+        "`nvidia-smi` and the row on Xid errors have more; a card that fell off the bus comes "
+        "back with a reboot, one of another container or user isn't for this process: leave it "
+        "out by CUDA_VISIBLE_DEVICES";
   }
   Findings out{f};
   if (s.build.compiled_in) {
@@ -194,7 +214,9 @@ Findings CheckGpuCode(const Subject& s) {
   if (!s.build.compiled_in) return {};
   Findings out;
   const Gpus gpus = s.system.QueryGpus();
-  for (const GpuState& gpu : gpus.devices) out.push_back(Code(s.build, gpu, gpus.cuda_driver));
+  for (const GpuState& gpu : gpus.devices) {
+    if (gpu.about.problem.empty()) out.push_back(Code(s.build, gpu, gpus.cuda_driver));
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -43,18 +44,26 @@ void AddList(const std::string& list, std::vector<std::string>& folders) {
   }
 }
 
+// nullopt for what is no ELF file.
+std::optional<Elf64_Ehdr> HeaderOf(std::string_view bytes) {
+  Elf64_Ehdr header;
+  if (bytes.size() < sizeof(header) || !bytes.starts_with(ELFMAG)) return std::nullopt;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  return header;
+}
+
+bool Is64Bits(const Elf64_Ehdr& header) {
+  return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB;
+}
+
 // The loader passes over files of another kind of machine (32 bits, say) and looks further; at what
 // is no ELF file, or a damaged one, it stops and says so.
 bool Fits(const System& system, const std::string& path, uint16_t machine) {
   if (!system.Exists(path)) return false;
   auto file = machine == 0 ? std::nullopt : system.Bytes(path);
   if (!file) return true;
-  const std::string_view bytes(file->bytes.data(), file->bytes.size());
-  Elf64_Ehdr header;
-  if (bytes.size() < sizeof(header) || !bytes.starts_with(ELFMAG)) return true;
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB &&
-         header.e_machine == machine;
+  const auto header = HeaderOf({file->bytes.data(), file->bytes.size()});
+  return !header || (Is64Bits(*header) && header->e_machine == machine);
 }
 
 }  // namespace
@@ -90,6 +99,19 @@ std::string FindLibrary(const System& system, const std::string& soname, const S
     folders.emplace_back(usual);
   }
   return first();
+}
+
+uint16_t OwnMachine(const System& system) {
+  for (const char* program : {"/proc/self/exe", "/bin/sh", "/usr/bin/env"}) {
+    auto file = system.Bytes(program);
+    auto header = file ? HeaderOf({file->bytes.data(), file->bytes.size()}) : std::nullopt;
+    if (header && Is64Bits(*header)) return header->e_machine;
+  }
+  return 0;
+}
+
+std::string FindOwnLibrary(const System& system, const std::string& soname) {
+  return FindLibrary(system, soname, {{}, {}, OwnMachine(system)});
 }
 
 }  // namespace xp::doctor

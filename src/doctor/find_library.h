@@ -20,4 +20,9 @@ struct Search {
 // taken as a path.
 std::string FindLibrary(const System& system, const std::string& soname, const Search& search = {});
 
+// The kind of machine (EM_X86_64) that programs on this system are for; 0: not known.
+uint16_t OwnMachine(const System& system);
+// For a program of this system: not the 32-bit one that games brought along.
+std::string FindOwnLibrary(const System& system, const std::string& soname);
+
 }  // namespace xp::doctor

@@ -46,7 +46,8 @@ Finding Heat(const GpuState& gpu) {
     return f;
   }
   int celsius = *gpu.now.celsius;
-  int slowdown = gpu.about.slowdown_celsius.value_or(90);
+  int slowdown = gpu.about.slowdown_celsius.value_or(0);
+  if (slowdown <= 0) slowdown = 90;  // not told
   f.found = fmt::format("{} C at rest", celsius);
   f.needed = fmt::format("well below {} C, where it slows down", slowdown);
   f.numbers = {{"celsius", celsius}, {"slowdown_celsius", slowdown}};
@@ -81,6 +82,7 @@ Finding Use(const GpuState& gpu) {
     f.fix = "`nvidia-smi` shows who; choose another card with --device cuda:N";
   }
   if (gpu.about.mig.value_or(false)) f.found += ", split into MIG instances";
+  if (OneProcessOnly(gpu.about)) f.found += ", compute mode exclusive: for one process at a time";
   return f;
 }
 
@@ -269,9 +271,14 @@ Finding Pcie(const LoadSeen& seen) {
 
 }  // namespace
 
+bool OneProcessOnly(const Nvml::Static& about) {
+  return about.compute_mode == 1 || about.compute_mode == 3;
+}
+
 Findings CheckGpuHealth(const Subject& s) {
   Findings out;
   for (const GpuState& gpu : s.system.QueryGpus().devices) {
+    if (!gpu.about.problem.empty()) continue;  // CheckDriver says so
     for (auto* check : {Use, Heat, Power, Persistence, Clocks, Ecc}) out.push_back(check(gpu));
   }
   return out;

@@ -189,7 +189,9 @@ class HostSystem : public System {
     out.loaded = true;
     out.driver = nvml->driver();
     out.cuda_driver = nvml->cuda_driver();
-    for (int i : snapshot::VisibleGpus(*nvml)) {
+    const std::vector<int> visible = snapshot::VisibleGpus(*nvml);
+    out.hidden = std::max(0, nvml->count() - static_cast<int>(visible.size()));
+    for (int i : visible) {
       out.devices.push_back({i, nvml->Describe(i), nvml->Errors(i), nvml->Take(i)});
     }
     return out;

@@ -1,6 +1,8 @@
 // What the kernel has written of GPUs, memory and disks since it started.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "exp/base/leading_integer.h"
@@ -92,11 +94,12 @@ Finding Killed(const std::vector<std::string>& lines) {
   int count = 0;
   std::string last;
   for (const std::string& line : lines) {
-    bool whole = line.find("Out of memory: Killed process") != std::string::npos;
-    bool group = line.find("Memory cgroup out of memory: Killed process") != std::string::npos;
-    if (!whole && !group) continue;
+    // "Out of memory: Killed process 7 (x)", "Memory cgroup out of memory: Killed ..."; kernels
+    // before 5 wrote "Kill process 7 (x) score 9 or sacrifice child", and the killing after it.
+    const size_t at = line.find("ut of memory: Kill");
+    if (at == std::string::npos) continue;
     ++count;
-    size_t open = line.find('('), close = line.find(')', open);
+    size_t open = line.find('(', at), close = line.find(')', open);
     if (close != std::string::npos) last = line.substr(open + 1, close - open - 1);
   }
   f.found = count == 0 ? "no program was killed for memory"
@@ -113,16 +116,28 @@ Finding Killed(const std::vector<std::string>& lines) {
   return f;
 }
 
+// What the kernel's file systems and block devices write of errors.
+bool TellsDiskError(const std::string& line) {
+  static constexpr const char* kErrors[] = {
+      "I/O error, dev ",     "Buffer I/O error on dev",
+      "medium error, dev ",  "metadata I/O error",
+      "EXT4-fs error",       "EXT3-fs error",
+      "BTRFS error",         "BTRFS critical",
+      "Corruption detected", "Remounting filesystem read-only",
+      "forced readonly"};
+  // Virtual machines have drives without a disk or a disc in them, which are asked now and then.
+  static constexpr const char* kEmptyDrives[] = {"dev fd", "dev sr", "device fd", "device sr"};
+  auto holds = [&](const char* text) { return line.find(text) != std::string::npos; };
+  return std::any_of(std::begin(kErrors), std::end(kErrors), holds) &&
+         std::none_of(std::begin(kEmptyDrives), std::end(kEmptyDrives), holds);
+}
+
 Finding Disks(const std::vector<std::string>& lines) {
   Finding f{.id = "kernel.disk", .group = "health"};
   int count = 0;
   std::string last;
   for (const std::string& line : lines) {
-    if (line.find("I/O error, dev ") == std::string::npos &&
-        line.find("EXT4-fs error") == std::string::npos &&
-        line.find("Remounting filesystem read-only") == std::string::npos) {
-      continue;
-    }
+    if (!TellsDiskError(line)) continue;
     ++count;
     last = Trimmed(line);
   }

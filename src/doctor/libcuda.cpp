@@ -1,6 +1,7 @@
 // The library through which everything computes on the GPU: the driver's part on the user's side.
 #include <fmt/format.h>
 
+#include "exp/base/leading_integer.h"
 #include "exp/doctor/checks.h"
 #include "src/doctor/find_library.h"
 #include "src/doctor/text.h"
@@ -10,13 +11,18 @@ namespace {
 
 constexpr const char* kLibcuda = "libcuda.so.1";
 
-// "580.65.06" of libcuda.so.580.65.06, as drivers name it; empty for other names.
+// "580.65.06" of libcuda.so.580.65.06, as drivers name it; empty for other names: those of WSL and
+// of Jetson boards are called libcuda.so.1.1 whatever they are.
 std::string VersionOf(const std::string& real) {
   constexpr std::string_view kName = "/libcuda.so.";
   size_t at = real.rfind(kName);
   std::string version = at == std::string::npos ? "" : real.substr(at + kName.size());
   bool number = version.find_first_not_of("0123456789.") == std::string::npos;
-  return number && version.find('.') != std::string::npos ? version : "";
+  constexpr int kOldestMajor = 100;  // far below any driver that runs CUDA
+  return number && version.find('.') != std::string::npos &&
+                 LeadingInteger(version).value_or(0) >= kOldestMajor
+             ? version
+             : "";
 }
 
 bool AnyGeForce(const Gpus& gpus) {
@@ -44,7 +50,7 @@ Findings CheckLibcuda(const Subject& s) {
   Gpus gpus = s.system.QueryGpus();
   if (!s.build.compiled_in || gpus.devices.empty()) return {};
   Finding f{.id = "driver.libcuda", .group = "versions"};
-  std::string path = FindLibrary(s.system, kLibcuda);
+  std::string path = FindOwnLibrary(s.system, kLibcuda);
   std::string real = path.empty() ? "" : s.system.RealPath(path);
   std::string version = VersionOf(real), kernel = KernelDriver(s.system);
   if (kernel.empty()) kernel = gpus.driver;

@@ -187,15 +187,6 @@ Lacking Compare(const System& system, const ElfFile& elf, const std::string& pat
   return Closure(system, elf, path).Result();
 }
 
-// Of programs on this system; 0: not known.
-uint16_t OwnMachine(const System& system) {
-  for (const char* program : {"/proc/self/exe", "/bin/sh", "/usr/bin/env"}) {
-    std::string why;
-    if (auto elf = Load(system, program, &why)) return elf->machine;
-  }
-  return 0;
-}
-
 void Judge(const Lacking& lacking, Finding& f) {
   if (lacking.versions.empty() && lacking.libraries.empty() && lacking.broken.empty()) return;
   f.level = Level::kError;

@@ -19,7 +19,7 @@ constexpr const char* kNccl = "libnccl.so.2";
 std::string CudaOfNccl(const System& system) {
   constexpr std::string_view kName = "NCCL version ", kCuda = "+cuda";
   constexpr size_t kConstants = size_t{64} << 20;  // they lie before hundreds of MiB of GPU code
-  std::string path = FindLibrary(system, kNccl);
+  std::string path = FindOwnLibrary(system, kNccl);
   auto bytes = path.empty() ? std::nullopt : system.Bytes(path);
   if (!bytes) return "";
   std::string_view text(bytes->bytes.data(), std::min(bytes->bytes.size(), kConstants));
@@ -51,7 +51,8 @@ Findings CheckNccl(const Subject& s) {
       f.fix = fmt::format("install the NCCL package for CUDA {}, or a driver {} or newer",
                           MajorOf(gpus.cuda_driver), DriverFor(cuda).full);
     }
-  } else if (std::string path = FindLibrary(s.system, kNccl); !s.system.IsHere() && !path.empty()) {
+  } else if (std::string path = FindOwnLibrary(s.system, kNccl);
+             !s.system.IsHere() && !path.empty()) {
     f.found = fmt::format("{}; {}", path, gpus.why);
   } else if (gpus.devices.size() > 1) {
     f.level = Level::kWarning;

@@ -64,6 +64,9 @@ struct Nvml::Api {
   int (*RetiredPages)(Device, int, Unsigned*, unsigned long long*) = nullptr;
   int (*RetirementPending)(Device, int*) = nullptr;
   int (*RemappedRows)(Device, Unsigned*, Unsigned*, Unsigned*, Unsigned*) = nullptr;
+  int (*HandleByUuid)(const char*, Device*) = nullptr;
+  int (*CardOfMig)(Device, Device*) = nullptr;
+  int (*Index)(Device, Unsigned*) = nullptr;
   const char* (*ErrorText)(int) = nullptr;
 
   template <class F>
@@ -71,10 +74,16 @@ struct Nvml::Api {
     f = reinterpret_cast<F>(::dlsym(library, name));
   }
   void FindAll();
-  std::optional<Device> Get(int index) const {
+  std::string Text(int status) const {
+    const char* text = ErrorText ? ErrorText(status) : nullptr;
+    return text ? text : fmt::format("NVML's status {}", status);
+  }
+  std::optional<Device> Get(int index, std::string* why = nullptr) const {
     Device device = nullptr;
-    if (!Handle || Handle(static_cast<Unsigned>(index), &device) != 0) return std::nullopt;
-    return device;
+    const int status = Handle ? Handle(static_cast<Unsigned>(index), &device) : -1;
+    if (status == 0) return device;
+    if (why) *why = Handle ? Text(status) : "this NVML has no nvmlDeviceGetHandleByIndex_v2";
+    return std::nullopt;
   }
 };
 
@@ -83,6 +92,7 @@ void Nvml::Api::FindAll() {
   Find(Shutdown, "nvmlShutdown");
   Find(DriverVersion, "nvmlSystemGetDriverVersion");
   Find(CudaVersion, "nvmlSystemGetCudaDriverVersion_v2");
+  if (!CudaVersion) Find(CudaVersion, "nvmlSystemGetCudaDriverVersion");  // before driver 418
   Find(Count, "nvmlDeviceGetCount_v2");
   Find(Handle, "nvmlDeviceGetHandleByIndex_v2");
   Find(Name, "nvmlDeviceGetName");
@@ -105,12 +115,16 @@ void Nvml::Api::FindAll() {
   Find(Clock, "nvmlDeviceGetClockInfo");
   Find(Utilization, "nvmlDeviceGetUtilizationRates");
   Find(Throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  if (!Throttle) Find(Throttle, "nvmlDeviceGetCurrentClocksEventReasons");  // its newer name
   Find(PcieGenerationNow, "nvmlDeviceGetCurrPcieLinkGeneration");
   Find(PcieWidthNow, "nvmlDeviceGetCurrPcieLinkWidth");
   Find(EccErrors, "nvmlDeviceGetTotalEccErrors");
   Find(RetiredPages, "nvmlDeviceGetRetiredPages");
   Find(RetirementPending, "nvmlDeviceGetRetiredPagesPendingStatus");
   Find(RemappedRows, "nvmlDeviceGetRemappedRows");
+  Find(HandleByUuid, "nvmlDeviceGetHandleByUUID");
+  Find(CardOfMig, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
+  Find(Index, "nvmlDeviceGetIndex");
   Find(ErrorText, "nvmlErrorString");
 }
 
@@ -128,8 +142,7 @@ std::shared_ptr<Nvml> Nvml::Load(std::string* why) {
   nvml->api_->FindAll();
   int status = nvml->api_->Init ? nvml->api_->Init() : -1;
   if (status != 0) {
-    const char* text = nvml->api_->ErrorText ? nvml->api_->ErrorText(status) : nullptr;
-    if (why) *why = text ? text : fmt::format("NVML doesn't start, status {}", status);
+    if (why) *why = nvml->api_->Init ? nvml->api_->Text(status) : "this NVML has no nvmlInit_v2";
     nvml->api_->Shutdown = nullptr;  // it never began
     return nullptr;
   }
@@ -160,9 +173,19 @@ int Nvml::count() const {
   return api_->Count && api_->Count(&n) == 0 ? static_cast<int>(std::min(n, kMost)) : 0;
 }
 
+std::optional<int> Nvml::CardOfMig(const std::string& uuid) const {
+  Device instance = nullptr, card = nullptr;
+  Unsigned index = 0;
+  const bool found = api_->HandleByUuid && api_->CardOfMig && api_->Index &&
+                     api_->HandleByUuid(uuid.c_str(), &instance) == 0 &&
+                     api_->CardOfMig(instance, &card) == 0 && api_->Index(card, &index) == 0;
+  return found && index < static_cast<Unsigned>(count()) ? std::optional(static_cast<int>(index))
+                                                         : std::nullopt;
+}
+
 Nvml::Static Nvml::Describe(int index) const {
   Static out;
-  std::optional<Device> device = api_->Get(index);
+  std::optional<Device> device = api_->Get(index, &out.problem);
   if (!device) return out;
   char text[96] = "";
   if (api_->Name && api_->Name(*device, text, sizeof(text)) == 0) out.name = text;
@@ -260,6 +283,24 @@ Nvml::Sample Nvml::Take(int index) const {
   return out;
 }
 
+namespace {
+
+// The card that a word of CUDA_VISIBLE_DEVICES names. A MIG instance is "MIG-" and its uuid, with
+// drivers before 470 "MIG-GPU-<uuid of the card>/1/0".
+std::optional<int> CardNamed(const Nvml& nvml, const std::string& word) {
+  constexpr std::string_view kMig = "MIG-", kOldMig = "MIG-GPU-";
+  if (word.starts_with(kMig) && !word.starts_with(kOldMig)) return nvml.CardOfMig(word);
+  const bool old_mig = word.starts_with(kOldMig);
+  const std::string name = old_mig ? word.substr(kMig.size(), word.find('/') - kMig.size()) : word;
+  for (int i = 0; i < nvml.count(); ++i) {
+    if (name == std::to_string(i)) return i;
+    if (name.starts_with("GPU-") && nvml.Describe(i).uuid.starts_with(name)) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::vector<int> VisibleGpus(const Nvml& nvml) {
   std::vector<int> all(static_cast<size_t>(nvml.count()));
   std::iota(all.begin(), all.end(), 0);
@@ -268,12 +309,11 @@ std::vector<int> VisibleGpus(const Nvml& nvml) {
   std::vector<int> out;
   std::istringstream words(variable);
   for (std::string word; std::getline(words, word, ',');) {
-    auto named = std::find_if(all.begin(), all.end(), [&](int i) {
-      return word == std::to_string(i) ||
-             (word.starts_with("GPU-") && nvml.Describe(i).uuid.starts_with(word));
-    });
-    if (named == all.end()) break;  // what stands behind an invalid one isn't visible either
-    out.push_back(*named);
+    const size_t first = word.find_first_not_of(" \t");
+    const std::optional<int> card =
+        first == std::string::npos ? std::nullopt : CardNamed(nvml, word.substr(first));
+    if (!card) break;  // what stands behind an invalid one isn't visible either
+    out.push_back(*card);
   }
   return out;
 }

@@ -82,6 +82,8 @@ const Look kLooks[] = {
      }},
     {"driver", kWarning, "the cards are hidden, or fell off the bus",
      [](FakeSystem& s, CudaBuild&) { s.gpus.devices.clear(); }},
+    {"driver", kError, "a card that is lost",
+     [](FakeSystem& s, CudaBuild&) { Gpu(s).about.problem = "GPU is lost"; }},
     {"driver.runtime", kError, "an old driver",
      [](FakeSystem& s, CudaBuild&) { Driver(s, "470.42.01", "11.4"); }},
     {"driver.runtime", kWarning, "a program without CUDA beside a card",

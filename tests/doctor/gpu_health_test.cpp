@@ -115,5 +115,84 @@ TEST_CASE("Xid errors, killed programs and disk errors of the kernel's log") {
   CHECK(Get(CheckKernelLog(s.Of(TestBuild())), "xid").level == Level::kAbsent);
 }
 
+TEST_CASE("how kernels of all ages write that a program was killed for memory") {
+  FakeSystem s = HealthyMachine();
+  auto killed = [&](const char* log) {
+    s.kernel_log = log;
+    return Get(CheckKernelLog(s.Of(TestBuild())), "kernel.memory");
+  };
+  // Linux 3.10 (CentOS 7), 4.15 (Ubuntu 18.04), 5 and later, of the machine and of a group.
+  CHECK(Says(killed("Out of memory: Kill process 77 (trainer) score 900 or sacrifice child\n"
+                    "Killed process 77 (trainer) total-vm:1kB, anon-rss:1kB, file-rss:0kB\n")
+                 .found,
+             "one program was killed for memory, last `trainer`"));
+  CHECK(Says(killed("Memory cgroup out of memory: Kill process 8 (a) score 1 or sacrifice child\n"
+                    "Killed process 8 (a) total-vm:1kB\n"
+                    "Memory cgroup out of memory: Kill process 9 (b) score 1 or sacrifice child\n"
+                    "Killed process 9 (b) total-vm:1kB\n")
+                 .found,
+             "2 programs were killed for memory, last `b`"));
+  CHECK(Says(killed("Jun 1 (x) kernel: Out of memory: Killed process 77 (y) total-vm:1kB\n").found,
+             "last `y`"));
+  CHECK(killed("oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),task=a,pid=7,uid=0\n").level ==
+        Level::kOk);
+}
+
+TEST_CASE("disk errors of several file systems; a drive without a disk in it is none") {
+  FakeSystem s = HealthyMachine();
+  for (const char* error :
+       {"blk_update_request: I/O error, dev nvme0n1, sector 5 op 0x0:(READ)",
+        "critical medium error, dev sdb, sector 8", "Buffer I/O error on dev dm-0, logical block 1",
+        "XFS (sda1): metadata I/O error in \"xfs_buf_ioend\" at daddr 0x2",
+        "XFS (dm-0): Corruption detected. Unmount and run xfs_repair",
+        "BTRFS error (device sda2): bdev /dev/sda2 errs: wr 0, rd 1",
+        "BTRFS info (device sda2): forced readonly",
+        "EXT4-fs error (device sda1): ext4_lookup:1855: inode #2: comm python"}) {
+    INFO(error);
+    s.kernel_log = error;
+    CHECK(Get(CheckKernelLog(s.Of(TestBuild())), "kernel.disk").level == Level::kError);
+  }
+  for (const char* none :
+       {"blk_update_request: I/O error, dev fd0, sector 0 op 0x0:(READ)",
+        "Buffer I/O error on dev sr0, logical block 0, async page read",
+        "floppy: error -5 while reading block 0", "EXT4-fs (sda1): mounted filesystem r/w"}) {
+    INFO(none);
+    s.kernel_log = none;
+    CHECK(Get(CheckKernelLog(s.Of(TestBuild())), "kernel.disk").level == Level::kOk);
+  }
+}
+
+TEST_CASE("one of two cards is lost: it is told once, and the other one is looked at") {
+  FakeSystem s = HealthyMachine();
+  GpuState lost;
+  lost.index = 1;
+  lost.about.problem = "GPU is lost";
+  s.gpus.devices.push_back(lost);
+  const Findings all = CheckAll(s.Of(TestBuild()));
+  const Finding driver = Get(all, "driver");
+  CHECK(driver.level == Level::kError);
+  CHECK(Says(driver.found, "NVIDIA H200 and a card that doesn't answer; card 1: GPU is lost"));
+  for (const Finding& f : all) CHECK_FALSE(f.id.starts_with("gpu.1."));
+  CHECK(Get(all, "gpu.0.code").level == Level::kOk);
+}
+
+TEST_CASE("a card for one process at a time says so") {
+  FakeSystem s = HealthyMachine();
+  for (auto [mode, exclusive] : {std::pair(0, false), {1, true}, {2, false}, {3, true}}) {
+    s.gpus.devices[0].about.compute_mode = mode;
+    INFO(mode);
+    CHECK(OneProcessOnly(s.gpus.devices[0].about) == exclusive);
+    CHECK(Says(Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.use").found, "exclusive") ==
+          exclusive);
+  }
+}
+
+TEST_CASE("a card that tells no temperature to slow down at isn't hot") {
+  FakeSystem s = HealthyMachine();
+  s.gpus.devices[0].now.celsius = 40;
+  s.gpus.devices[0].about.slowdown_celsius = 0;
+  CHECK(Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.heat").level == Level::kOk);
+}
+
 }  // namespace
 }  // namespace xp::doctor

@@ -188,6 +188,93 @@ TEST_CASE("cuDNN: missing, of another major version, for a newer CUDA") {
   CHECK(Get(CheckCudnn(s.Of(TestBuild())), "cudnn").level == Level::kAbsent);
 }
 
+TEST_CASE("libcuda of WSL and of Jetson boards has a number that is no version") {
+  FakeSystem s = HealthyMachine();
+  s.files.erase("/sys/module/nvidia/version");
+  s.files.erase("/usr/lib/x86_64-linux-gnu/libcuda.so.1");
+  const std::string folder = "/usr/lib/wsl/lib/";
+  s.files["/etc/ld.so.conf.d/ld.wsl.conf"] = "/usr/lib/wsl/lib\n";
+  s.files[folder + "libcuda.so.1"] = "";
+  s.links[folder + "libcuda.so.1"] = folder + "libcuda.so.1.1";
+  const Finding f = Get(CheckLibcuda(s.Of(TestBuild())), "driver.libcuda");
+  INFO(f.found);
+  CHECK(f.level == Level::kOk);
+  CHECK(Says(f.found, "CUDA 13.0 (/usr/lib/wsl/lib/libcuda.so.1)"));
+}
+
+TEST_CASE("the version of the kernel module, from what drivers of all kinds write") {
+  FakeSystem s;
+  auto version = [&](const char* text) {
+    s.files["/proc/driver/nvidia/version"] = text;
+    return KernelDriver(s);
+  };
+  CHECK(version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 "
+                "UTC 2024\nGCC version:  gcc version 12.3.0 (Ubuntu 12.3.0-1ubuntu1~22.04)\n") ==
+        "535.183.01");
+  CHECK(version("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build "
+                " (dvs-builder@U22)  Tue Sep 23 10:11:16 UTC 2025\nGCC version:\n") == "580.95.05");
+  CHECK(version("NVRM version: NVIDIA UNIX aarch64 Kernel Module  450.51\n") == "450.51");
+  CHECK(version("NVRM version: NVIDIA UNIX Kernel Module\n").empty());
+  CHECK(version("").empty());
+  // The file of the module counts first; one that is empty doesn't.
+  s.files["/sys/module/nvidia/version"] = "550.54.14\n";
+  CHECK(version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01\n") == "550.54.14");
+  s.files["/sys/module/nvidia/version"] = "\n";
+  CHECK(version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01\n") == "535.183.01");
+}
+
+TEST_CASE("cards that CUDA_VISIBLE_DEVICES hides, and others that aren't there") {
+  FakeSystem s = HealthyMachine();
+  s.gpus.devices.clear();
+  Finding f = Get(CheckDriver(s.Of(TestBuild())), "driver");
+  CHECK(f.level == Level::kWarning);
+  CHECK(Says(f.fix, "fell off the bus"));
+  s.gpus.hidden = 2;  // also by a variable that is set to nothing
+  f = Get(CheckDriver(s.Of(TestBuild())), "driver");
+  CHECK(f.level == Level::kWarning);
+  CHECK(f.fix == "CUDA_VISIBLE_DEVICES (``) hides 2: unset it");
+  s.variables["CUDA_VISIBLE_DEVICES"] = "-1";
+  CHECK(Says(Get(CheckDriver(s.Of(TestBuild())), "driver").fix, "(`-1`) hides 2"));
+}
+
+TEST_CASE("code for one capability alone, and for one family") {
+  auto level = [](std::vector<std::string> code, std::vector<std::string> ptx, int major,
+                  int minor) {
+    FakeSystem s = HealthyMachine();
+    graph::CudaBuild build = TestBuild();
+    build.machine_code = std::move(code);
+    build.ptx = std::move(ptx);
+    s.gpus.devices[0].about.major = major;
+    s.gpus.devices[0].about.minor = minor;
+    return Get(CheckGpuCode(s.Of(build)), "gpu.0.code").level;
+  };
+  CHECK(level({"100f"}, {}, 10, 3) == Level::kOk);
+  CHECK(level({"100a"}, {}, 10, 3) == Level::kError);
+  CHECK(level({"90"}, {"100f"}, 10, 3) == Level::kWarning);
+  CHECK(level({"90"}, {"100f"}, 12, 0) == Level::kError);
+  CHECK(level({"90"}, {"120a"}, 12, 0) == Level::kWarning);
+  CHECK(level({"90"}, {"120a"}, 12, 1) == Level::kError);
+  CHECK(level({"90"}, {"90"}, 12, 1) == Level::kWarning);
+}
+
+TEST_CASE("a library of 32 bits that comes first isn't the one that is asked about") {
+  FakeSystem s = HealthyMachine();
+  auto elf = [](char bits, char machine) {
+    std::string text("\177ELF", 4);
+    text += bits;
+    text += std::string("\1\1", 2) + std::string(11, '\0');  // to e_machine
+    text += machine;
+    return text + std::string(64, '\0');
+  };
+  s.files["/proc/self/exe"] = elf(2, 62);
+  s.variables["LD_LIBRARY_PATH"] = "/steam/lib32";
+  s.files["/steam/lib32/libcudnn.so.9"] = elf(1, 3);
+  s.files["/steam/lib32/libcuda.so.1"] = elf(1, 3);
+  CHECK(Says(Get(CheckCudnn(s.Of(TestBuild())), "cudnn").found, "(/opt/cuda/lib64/libcudnn.so.9)"));
+  CHECK(Says(Get(CheckLibcuda(s.Of(TestBuild())), "driver.libcuda").found,
+             "(/usr/lib/x86_64-linux-gnu/libcuda.so.1)"));
+}
+
 TEST_CASE("mixed cuDNN files") {
   FakeSystem s = HealthyMachine();
   SECTION("another version first in LD_LIBRARY_PATH") {

@@ -42,6 +42,8 @@ TEST_CASE("a GPU is described through NVML, and its absence is no error") {
   ::setenv("EXP_NVML", FAKE_NVML, 1);
   Redactor redactor;
   json gpu = json::parse(CaptureEnvironment({.threads = 1}, redactor))["gpu"];
+  CHECK(Nvml::Load()->Describe(0).problem.empty());
+  CHECK(Nvml::Load()->Describe(1).problem == "GPU is lost");
   CHECK(gpu["driver"] == "550.54.15");
   CHECK(gpu["cuda_driver"] == "12.4");
   const json& d = gpu["devices"][0];
@@ -66,11 +68,24 @@ TEST_CASE("what NVML doesn't tell is absent, and no number of GPUs is believed")
   CHECK_FALSE(nvml->Take(0).celsius);
   CHECK_FALSE(nvml->Describe(0).slowdown_celsius);
   CHECK(nvml->Describe(0).max_sm_mhz == 1980);
+  CHECK(nvml->Describe(0).problem.empty());
   ::setenv("FAKE_NVML_GPUS", "3", 1);
   CHECK(VisibleGpus(*nvml) == std::vector<int>{0, 1, 2});
   // CUDA C++ Programming Guide, "CUDA Environment Variables": those before the first invalid one.
-  const std::pair<const char*, std::vector<int>> lists[] = {
-      {"2,0", {2, 0}}, {"1,-1,0", {1}}, {"-1", {}}, {"", {}}, {"7", {}}, {"0,nonsense,1", {0}}};
+  const std::pair<const char*, std::vector<int>> lists[] = {{"2,0", {2, 0}},
+                                                            {"1,-1,0", {1}},
+                                                            {"-1", {}},
+                                                            {"", {}},
+                                                            {"7", {}},
+                                                            {"0,nonsense,1", {0}},
+                                                            {" 2, 0", {2, 0}},
+                                                            {"MIG-41b36413", {1}},
+                                                            {"MIG-nobody", {}},
+                                                            {"0,,1", {0}},
+                                                            {" ", {}},
+                                                            {"GPU-fa", {0}},
+                                                            {"MIG-GPU-fake/1/0", {0}},
+                                                            {"MIG-GPU-other/1/0", {}}};
   for (const auto& [list, visible] : lists) {
     ::setenv("CUDA_VISIBLE_DEVICES", list, 1);
     INFO(list);

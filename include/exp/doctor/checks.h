@@ -33,6 +33,8 @@ Findings CheckBinary(const Subject& s);     // glibc: what this program needs of
 Findings CheckLibrary(const System& system, const std::string& name);
 
 // ---- health (gpu_health.cpp, kernel_log.cpp, host_health.cpp, limits.cpp, disks.cpp)
+// Compute mode exclusive: a second process on the card is refused.
+bool OneProcessOnly(const snapshot::Nvml::Static& about);
 Findings CheckGpuHealth(const Subject& s);  // gpu.N.use, .heat, .power, .persistence, ...
 Findings CheckKernelLog(const Subject& s);  // xid; kernel.memory; kernel.disk
 Findings CheckCpu(const Subject& s);        // cpu.governor, .turbo, .limit, .processes

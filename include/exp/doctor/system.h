@@ -33,6 +33,7 @@ struct Gpus {
   std::string driver;       // "580.159.03": of the library, so of the user's side
   std::string cuda_driver;  // "13.0": newest CUDA that libcuda runs
   std::vector<GpuState> devices;
+  int hidden = 0;  // that CUDA_VISIBLE_DEVICES leaves out
 };
 
 // Bytes of a file; `owner` keeps them.

@@ -19,6 +19,7 @@ class Nvml {
 
   // What stays the same from minute to minute; what the card or the driver doesn't tell is absent.
   struct Static {
+    std::string problem;  // why NVML tells nothing of it ("GPU is lost"); empty: it does
     std::string name, uuid;
     int major = 0, minor = 0;  // compute capability
     std::optional<int64_t> memory_bytes;
@@ -49,6 +50,8 @@ class Nvml {
   Static Describe(int device) const;
   Faults Errors(int device) const;
   Sample Take(int device) const;
+  // The number of the card that a MIG instance ("MIG-41b36413-...") is a part of.
+  std::optional<int> CardOfMig(const std::string& uuid) const;
 
  private:
   Nvml() = default;
@@ -57,7 +60,7 @@ class Nvml {
 };
 
 // NVML's numbers of the GPUs that CUDA_VISIBLE_DEVICES lets CUDA see, in CUDA's order (that of
-// CUDA_DEVICE_ORDER=PCI_BUS_ID; uuids are matched by their beginning).
+// CUDA_DEVICE_ORDER=PCI_BUS_ID; uuids are matched by their beginning). For a MIG instance its card.
 std::vector<int> VisibleGpus(const Nvml& nvml);
 
 // nvmlClocksThrottleReason* bits in words, those of idleness and of clocks set on purpose left out:

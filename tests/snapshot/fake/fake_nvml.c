@@ -15,6 +15,11 @@ int nvmlSystemGetDriverVersion(char* out, unsigned n) { return snprintf(out, n, 
 int nvmlSystemGetCudaDriverVersion_v2(int* v) { *v = gpus() ? 0 : 12040; return 0; }
 int nvmlDeviceGetCount_v2(unsigned* n) { *n = gpus() ? gpus() : 1; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, void** d) { *d = (void*)1; return i != 0 && !gpus(); }
+// One MIG instance, of the second card.
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** d) { *d = (void*)2; return strcmp(uuid, "MIG-41b36413") != 0; }
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void* mig, void** d) { *d = (void*)3; return mig != (void*)2; }
+int nvmlDeviceGetIndex(void* d, unsigned* i) { *i = 1; return d != (void*)3; }
+const char* nvmlErrorString(int status) { return status == 1 ? "GPU is lost" : ""; }
 int nvmlDeviceGetName(void* d, char* out, unsigned n) { (void)d; return snprintf(out, n, "Fake H200") < 0; }
 int nvmlDeviceGetUUID(void* d, char* out, unsigned n) { (void)d; return snprintf(out, n, "GPU-fake") < 0; }
 int nvmlDeviceGetMemoryInfo(void* d, unsigned long long* m) {

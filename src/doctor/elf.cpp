@@ -197,12 +197,30 @@ class Parser {
     }
   }
 
-  // The dynamic symbols have no count of their own: they end where the strings begin, as every
-  // linker lays them out, or with a name that isn't one.
+  // The dynamic symbols have no count of their own: they end where the next table begins, at the
+  // latest where their segment does. Linkers put the strings there, but patchelf, which repairs the
+  // libraries of Python wheels, moves those elsewhere.
+  uint64_t SymbolsEnd(uint64_t symbols) const {
+    uint64_t end = bytes_.size();
+    for (const Elf64_Phdr& load : loads_) {
+      if (symbols >= load.p_offset && symbols - load.p_offset < load.p_filesz) {
+        end = std::min(end, load.p_offset + load.p_filesz);
+      }
+    }
+    for (int64_t tag :
+         {DT_STRTAB, DT_VERSYM, DT_VERNEED, DT_VERDEF, DT_HASH, DT_GNU_HASH, DT_RELA, DT_REL,
+          DT_JMPREL, DT_INIT, DT_FINI, DT_INIT_ARRAY, DT_FINI_ARRAY, DT_PLTGOT}) {
+      const uint64_t table = Offset(Value(tag));
+      if (table != kNowhere && table > symbols) end = std::min(end, table);
+    }
+    return end;
+  }
+
   void ReadSymbols() {
     uint64_t symbols = Offset(Value(DT_SYMTAB)), versions = Offset(Value(DT_VERSYM));
-    if (symbols == kNowhere || strings_ <= symbols) return;
-    uint64_t count = std::min<uint64_t>((strings_ - symbols) / sizeof(Elf64_Sym), kMostEntries);
+    if (symbols == kNowhere) return;
+    uint64_t count =
+        std::min<uint64_t>((SymbolsEnd(symbols) - symbols) / sizeof(Elf64_Sym), kMostEntries);
     for (uint64_t i = 1; i < count; ++i) {
       auto symbol = image_.At<Elf64_Sym>(symbols + i * sizeof(Elf64_Sym));
       if (!symbol) return;

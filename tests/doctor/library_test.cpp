@@ -272,6 +272,69 @@ TEST_CASE("an ELF file whose end is missing") {
   CHECK(why == "an ELF file that is damaged or was cut off");
 }
 
+// What patchelf does for a longer name or folder: the table `tag` lies behind everything else, in a
+// segment of its own, for which a header that says little gives way.
+std::string MovedToTheEnd(std::string elf, int64_t tag) {
+  constexpr uint64_t kAddress = uint64_t{1} << 32, kBytes = 4096;
+  Elf64_Ehdr header;
+  std::memcpy(&header, elf.data(), sizeof(header));
+  const uint64_t moved_to = elf.size();
+  uint64_t dynamic = 0;
+  bool segment_made = false;
+  for (int i = 0; i < header.e_phnum; ++i) {
+    char* place = elf.data() + header.e_phoff + i * sizeof(Elf64_Phdr);
+    Elf64_Phdr segment;
+    std::memcpy(&segment, place, sizeof(segment));
+    if (segment.p_type == PT_DYNAMIC) dynamic = segment.p_offset;
+    if (segment.p_type != PT_GNU_STACK) continue;
+    segment = {};
+    segment.p_type = PT_LOAD, segment.p_offset = moved_to;
+    segment.p_vaddr = kAddress, segment.p_filesz = segment.p_memsz = kBytes;
+    std::memcpy(place, &segment, sizeof(segment));
+    segment_made = true;
+  }
+  REQUIRE(segment_made);
+  for (uint64_t at = dynamic;; at += sizeof(Elf64_Dyn)) {
+    Elf64_Dyn entry;
+    std::memcpy(&entry, elf.data() + at, sizeof(entry));
+    REQUIRE(entry.d_tag != DT_NULL);
+    if (entry.d_tag != tag) continue;
+    elf += elf.substr(entry.d_un.d_ptr, kBytes);  // there address and place are the same
+    entry.d_un.d_ptr = kAddress;
+    std::memcpy(elf.data() + at, &entry, sizeof(entry));
+    return elf;
+  }
+}
+
+TEST_CASE("symbols are found where the strings lie elsewhere, and no others") {
+  for (const char* file : {FAKE_NEEDY, FAKE_FUTURE}) {
+    const std::string usual = Content(file);
+    std::string why;
+    const auto want = ParseElf(usual, &why);
+    REQUIRE(want);
+    for (int64_t tag : {int64_t{DT_STRTAB}, int64_t{DT_SYMTAB}}) {
+      INFO(file << " " << tag);
+      const std::string moved = MovedToTheEnd(usual, tag);
+      const auto got = ParseElf(moved, &why);
+      REQUIRE(got);
+      CHECK(got->soname == want->soname);
+      CHECK(got->needed == want->needed);
+      CHECK(got->defined == want->defined);
+      REQUIRE(got->versions.size() == want->versions.size());
+      for (size_t i = 0; i < want->versions.size(); ++i) {
+        // A table of symbols that is the last has an end by its segment alone: more may be read.
+        const auto& all = got->versions[i].symbols;
+        const auto& real = want->versions[i].symbols;
+        CHECK(got->versions[i].version == want->versions[i].version);
+        REQUIRE(all.size() >= real.size());
+        CHECK(std::equal(real.begin(), real.end(), all.begin()));
+        if (tag == DT_STRTAB) CHECK(all == real);
+      }
+      if (tag == DT_STRTAB) CHECK(got->constants == want->constants);
+    }
+  }
+}
+
 TEST_CASE("a library that is needed and is none is named") {
   FakeSystem s;
   s.files["/app/needy.so"] = Content(FAKE_NEEDY);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,6 +23,12 @@ namespace xp::record {
 namespace {
 
 using nlohmann::json;
+
+[[noreturn]] void Newer(const std::string& what) {
+  throw UsageError({.what = "the export is of a newer program: " + what,
+                    .expected = "what this program knows, so that nothing is left out",
+                    .next = "import it with that program or a newer one"});
+}
 
 [[noreturn]] void Bad(const std::string& why) {
   throw UsageError({.what = "the export is damaged: " + why,
@@ -75,14 +82,30 @@ void CheckText(const std::string& table, const std::string& column, const std::s
   } else if (name == "run.redactions") {
     fits = UsableRedactions(text);
   } else if (name == "run.seed") {
-    fits = !text.empty() && text.size() <= 20 &&
-           text.find_first_not_of("0123456789") == std::string::npos;
+    uint64_t seed = 0;
+    const char* end = text.data() + text.size();
+    const auto [last, error] = std::from_chars(text.data(), end, seed);
+    fits = error == std::errc() && last == end;
   } else if (name == "run.command" || name == "run.verdict" || name == "attempt.start" ||
              name == "config_value.value" || name == "config_value.history" ||
              name == "evaluation.command" || name == "evaluation.report") {
     fits = IsJson(text);
   }
   if (!fits) Bad(name + " is `" + text.substr(0, 40) + "`");
+}
+
+// What isn't any 64-bit integer: what is counted with fits into an int, and times can be added.
+void CheckRange(const std::string& table, const std::string& column, int64_t number) {
+  const std::string name = table + "." + column;
+  constexpr int64_t kLatest = INT64_MAX / 4;  // of milliseconds, too
+  const bool epoch =
+      name == "epoch.epoch" || name == "checkpoint.epoch" || name == "attempt.start_epoch";
+  const bool counts = epoch || name == "run.threads" || name == "attempt.number";
+  const bool time = column.ends_with("_ns") || column.ends_with("_ms");
+  if (counts ? number >= INT32_MIN && number < INT32_MAX
+             : !time || (number >= 0 && number < kLatest))
+    return;
+  Bad(fmt::format("{} is {}", name, number));
 }
 
 void CheckCell(const std::string& table, const Column& column, const json& cell) {
@@ -107,6 +130,8 @@ void CheckCell(const std::string& table, const Column& column, const json& cell)
   if (special && !real && FromBase64(cell["blob"].get<std::string>()).size() != 8)
     Bad(table + "." + column.name + " is a blob of another size");
   if (cell.is_string()) CheckText(table, column.name, cell.get<std::string>());
+  if (column.type == "INTEGER" && cell.is_number())
+    CheckRange(table, column.name, cell.get<int64_t>());
 }
 
 class Importer {
@@ -127,17 +152,30 @@ class Importer {
                                 "` shows it; name another store with --store, "
                                 "or remove it with `exp rm " +
                                 id + "`"});
+    for (const auto& [name, rows] : in_.at("tables").items())
+      if (!IsExported(name)) Newer(fmt::format("it has a table `{}`", name));
     Objects();
     for (const ExportTable& table : kExportTables) {
       if (table.newer && !in_.at("tables").contains(table.name)) continue;
       for (const json& row : in_.at("tables").at(table.name)) Insert(table.name, row);
     }
+    RequireNumbered();
     Curves();
     t.Commit();
     return id;
   }
 
  private:
+  static bool IsExported(const std::string& table) {
+    return std::any_of(std::begin(kExportTables), std::end(kExportTables),
+                       [&](const ExportTable& t) { return t.name == table; });
+  }
+  // The next attempt gets the number behind them.
+  void RequireNumbered() const {
+    int64_t next = 1;
+    for (const auto& [number, attempt] : numbers_)
+      if (number != next++) Bad("its attempts aren't numbered 1, 2, ...");
+  }
   void Objects() {
     for (const auto& [hash, text] : in_.at("objects").items()) {
       if (PutObject(db_, FromBase64(text.get<std::string>())) != hash) Damaged("object " + hash);
@@ -171,7 +209,12 @@ class Importer {
     if (table == "epoch_value") row["epoch"] = epochs_.at(row["epoch"].get<int64_t>());
     std::string names, marks;
     std::vector<json> cells;
-    for (const Column& column : ColumnsOf(table)) {
+    const std::vector<Column>& columns = ColumnsOf(table);
+    for (const auto& [name, cell] : row.items()) {
+      if (std::none_of(columns.begin(), columns.end(), [&](auto& c) { return c.name == name; }))
+        Newer(fmt::format("it has a column `{}.{}`", table, name));
+    }
+    for (const Column& column : columns) {
       auto cell = row.find(column.name);
       if (cell == row.end()) continue;  // of an older program; or NOT NULL, which SQLite checks
       CheckCell(table, column, *cell);
@@ -223,8 +266,10 @@ class Importer {
         auto [it, fresh] = by_attempt.try_emplace(number);
         if (fresh) it->second = {series(number, name), 0};
         point.Bind(1, it->second.first).Bind(2, it->second.second++);
-        point.Bind(3, p.at(0).get<int64_t>()).Bind(4, p.at(1).get<int64_t>());
+        CheckCell("point", {"step", "INTEGER", true}, p.at(0));
+        CheckCell("point", {"at_ms", "INTEGER", true}, p.at(1));
         CheckCell("point", {"value", "", true}, p.at(3));
+        point.Bind(3, p.at(0).get<int64_t>()).Bind(4, p.at(1).get<int64_t>());
         BindCell(point, 5, p.at(3));
         point.Run();
       }
@@ -255,6 +300,8 @@ json ParseExport(const std::string& text, const std::string& place) {
       what = text.empty()           ? "the file is empty"
              : e.byte > text.size() ? "the file ends in the middle: it was cut off"
                                     : fmt::format("the file isn't JSON, at byte {}", e.byte);
+    } catch (const json::out_of_range& e) {
+      what = std::string("the file holds a number beyond a double: ") + e.what();
     }
   }
   throw UsageError({.what = what,
@@ -265,10 +312,12 @@ json ParseExport(const std::string& text, const std::string& place) {
 
 std::string ImportJson(const Store& store, const json& exported) {
   store.RequireWritable();
-  bool ours = exported.is_object() && exported.contains("format") &&
-              exported["format"] == "exp-run" && exported.contains("version") &&
-              exported["version"] == 1;
-  if (!ours) {
+  constexpr int64_t kVersion = 1;
+  const bool ours = exported.is_object() && exported.value("format", json()) == "exp-run";
+  const json version = ours ? exported.value("version", json()) : json();
+  if (version.is_number_integer() && version > kVersion)
+    Newer(fmt::format("its version is {}, this program reads {}", version.dump(), kVersion));
+  if (version != kVersion) {
     throw UsageError({.what = "this is no exported run",
                       .expected = "what `exp export --format json` wrote",
                       .next = "exp export RUN --format json --out FILE"});

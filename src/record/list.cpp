@@ -55,15 +55,20 @@ std::vector<RunLine> LoadLines(const Database& db) {
   return lines;
 }
 
-Value JsonString(const std::string& text) { return JsonText{nlohmann::json(text).dump()}; }
+Value JsonString(const std::string& text) {
+  return JsonText{
+      nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+}
 
 void AddText(const std::string& text, std::vector<Value>& out) {
   if (!text.empty()) out.push_back(JsonString(text));
 }
 
+// A number, from 0 to 2^64-1.
 void AddSeed(const std::string& seed, std::vector<Value>& out) {
-  if (!seed.empty() && seed.size() < 19)
-    out.emplace_back(int64_t{std::stoll(seed)});
+  const nlohmann::json number = nlohmann::json::parse(seed, nullptr, false);
+  if (number.is_number_integer())
+    out.push_back(FromJson(number));
   else
     AddText(seed, out);
 }
@@ -199,7 +204,7 @@ std::vector<RunLine> ListRuns(const Store& store, const ListOptions& options) {
     std::stable_sort(lines.begin(), lines.end(), [&](const RunLine& a, const RunLine& b) {
       std::vector<Value> x = get(a, options.sort), y = get(b, options.sort);
       if (x.empty() || y.empty()) return !x.empty() && y.empty();  // the ones without come last
-      return options.reverse ? SortsBefore(y[0], x[0]) : SortsBefore(x[0], y[0]);
+      return SortsBefore(x[0], y[0], options.reverse);
     });
   } else if (options.reverse) {
     std::reverse(lines.begin(), lines.end());

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "exp/base/error.h"
 
@@ -13,9 +16,10 @@ namespace xp::record {
 
 struct Where::Node {
   enum class Kind { kOr, kAnd, kNot, kCompare, kName, kValue } kind;
-  std::string text;  // of kCompare the operator, of kName the name
+  std::string text;  // of kCompare the operator, of kName the name, of a number how it is written
   Value value;
-  std::unique_ptr<Node> left, right;
+  // Of kOr and kAnd as many as were joined, so that a long condition is no deep one.
+  std::vector<std::unique_ptr<Node>> parts;
 };
 
 namespace {
@@ -23,12 +27,10 @@ namespace {
 using NodePtr = std::unique_ptr<Where::Node>;
 using Kind = Where::Node::Kind;
 
-NodePtr Make(Kind kind, std::string text = "", NodePtr left = nullptr, NodePtr right = nullptr) {
+NodePtr Make(Kind kind, std::string text = "") {
   auto node = std::make_unique<Where::Node>();
   node->kind = kind;
   node->text = std::move(text);
-  node->left = std::move(left);
-  node->right = std::move(right);
   return node;
 }
 
@@ -105,33 +107,41 @@ class Parser {
   }
   NodePtr Or() {
     Deeper();
-    NodePtr left = And();
-    while (TakeWord("or")) left = Make(Kind::kOr, "", std::move(left), And());
+    NodePtr node = Joined(Kind::kOr, "or", &Parser::And);
     --depth_;
-    return left;
+    return node;
   }
-  NodePtr And() {
-    NodePtr left = Factor();
-    while (TakeWord("and")) left = Make(Kind::kAnd, "", std::move(left), Factor());
-    return left;
+  NodePtr And() { return Joined(Kind::kAnd, "and", &Parser::Factor); }
+  NodePtr Joined(Kind kind, std::string_view word, NodePtr (Parser::*part)()) {
+    NodePtr first = (this->*part)();
+    if (!AtWord(word)) return first;
+    NodePtr node = Make(kind);
+    node->parts.push_back(std::move(first));
+    while (TakeWord(word)) node->parts.push_back((this->*part)());
+    return node;
   }
   NodePtr Factor() {
     if (TakeWord("not")) {
       Deeper();
-      NodePtr inner = Factor();
+      NodePtr node = Make(Kind::kNot);
+      node->parts.push_back(Factor());
       --depth_;
-      return Make(Kind::kNot, "", std::move(inner));
+      return node;
     }
     if (Take("(")) {
       NodePtr inner = Or();
       if (!Take(")")) Fail("`)`");
       return inner;
     }
-    NodePtr left = Operand();
+    NodePtr left = Operand(false);
     for (const char* op : {"==", "!=", "<=", ">=", "=", "<", ">", "~"}) {
       if (!Take(op)) continue;
-      std::string name = std::string(op) == "=" ? "==" : op;
-      return Make(Kind::kCompare, name, std::move(left), Operand(true));
+      NodePtr node = Make(Kind::kCompare, std::string(op) == "=" ? "==" : op);
+      // Beside a value a word is a name: 0.3 < metric.bbox_mAP.
+      const bool may_be_text = left->kind == Kind::kName;
+      node->parts.push_back(std::move(left));
+      node->parts.push_back(Operand(may_be_text));
+      return node;
     }
     return left;
   }
@@ -144,7 +154,7 @@ class Parser {
     Skip();
     return node;
   }
-  NodePtr Operand(bool right = false) {
+  NodePtr Operand(bool may_be_text) {
     static constexpr const char* kExpected = "a name, a number or a text in quotes";
     bool keyword = AtWord("and") || AtWord("or") || AtWord("not");
     if (at_ >= text_.size() || keyword) Fail(kExpected);
@@ -160,28 +170,37 @@ class Parser {
     std::string name = Name();
     if (name.empty()) Fail(kExpected);
     names_.push_back(name);
-    if (!right) subjects_.push_back(name);
+    if (!may_be_text) subjects_.push_back(name);
     Skip();
     return Make(Kind::kName, std::move(name));
   }
 
-  // Whole numbers stay exact, however large; nullptr where there is none.
+  // Whole numbers stay exact, up to 2^64-1; what is beyond a double is an infinity. nullptr where
+  // there is none.
   NodePtr Number() {
-    bool plus = text_[at_] == '+';
+    const bool plus = text_[at_] == '+';
     const char *begin = text_.data() + at_ + (plus ? 1 : 0), *end = text_.data() + text_.size();
-    auto ends = [&](const char* p) { return p == end || !NameChar(*p); };
+    if (plus && begin != end && *begin == '-') return nullptr;
     double real = 0;
     int64_t whole = 0;
-    auto [p, error] = std::from_chars(begin, end, real);
-    auto [q, error_whole] = std::from_chars(begin, end, whole);
-    if (error == std::errc::result_out_of_range && ends(p)) Fail("a number that a double can hold");
-    if (error != std::errc() || !ends(p)) return nullptr;
-    NodePtr node = Make(Kind::kValue);
-    node->value = real;
-    if (error_whole == std::errc() && q == p) node->value = whole;
-    if (error_whole == std::errc::result_out_of_range && q == p)
-      node->value = JsonText{std::string(begin, p)};
-    at_ = static_cast<size_t>(p - text_.data());
+    uint64_t large = 0;
+    const auto [last, error] = std::from_chars(begin, end, real);
+    if (error == std::errc::invalid_argument || (last != end && NameChar(*last))) return nullptr;
+    // from_chars doesn't tell too large from too small.
+    if (error != std::errc()) real = std::strtod(std::string(begin, last).c_str(), nullptr);
+    auto is_whole = [&, last = last](auto& number) {
+      const auto [p, e] = std::from_chars(begin, end, number);
+      return e == std::errc() && p == last;
+    };
+    NodePtr node =
+        Make(Kind::kValue, text_.substr(at_, static_cast<size_t>(last - text_.data()) - at_));
+    if (is_whole(whole))
+      node->value = whole;
+    else if (is_whole(large))
+      node->value = JsonText{std::string(begin, last)};
+    else
+      node->value = real;
+    at_ = static_cast<size_t>(last - text_.data());
     Skip();
     return node;
   }
@@ -223,6 +242,18 @@ std::string PlainText(const Value& value) {
   return Show(value);
 }
 
+// A whole number between 2^63 and 2^64, which is JSON text.
+std::optional<uint64_t> Large(const Value& v) {
+  const JsonText* json = std::get_if<JsonText>(&v);
+  uint64_t number = 0;
+  if (!json) return std::nullopt;
+  const char* end = json->text.data() + json->text.size();
+  const auto [last, error] = std::from_chars(json->text.data(), end, number);
+  return error == std::errc() && last == end ? std::optional(number) : std::nullopt;
+}
+
+bool IsText(const Value& v) { return std::holds_alternative<JsonText>(v) && !Large(v); }
+
 bool IsNan(const Value& v) {
   return !std::holds_alternative<JsonText>(v) && std::isnan(AsDouble(v));
 }
@@ -242,34 +273,48 @@ bool Holds(const std::string& op, const Value& a, const Value& b) {
   return order >= 0;
 }
 
+// The values of an operand. A bare word on the right is a text where the run has no such name:
+// state = killed.
+std::vector<Value> ValuesOf(const Where::Node& operand, bool right, const Where::Get& get) {
+  if (operand.kind != Kind::kName) return {operand.value};
+  std::vector<Value> values = get(operand.text);
+  if (values.empty() && right) values.emplace_back(QuotedText(operand.text));
+  return values;
+}
+
+// A number is the text that it is written as where it meets one: name = 123, tag = 2024.
+Value Beside(const Where::Node& operand, const Value& value, const Value& other) {
+  const bool number = operand.kind == Kind::kValue && !operand.text.empty();
+  return number && IsText(other) ? Value(QuotedText(operand.text)) : value;
+}
+
+bool Compares(const Where::Node& n, const Where::Get& get) {
+  const Where::Node &left = *n.parts[0], &right = *n.parts[1];
+  const std::vector<Value> of_right = ValuesOf(right, true, get);
+  for (const Value& a : ValuesOf(left, false, get)) {
+    for (const Value& b : of_right) {
+      if (Holds(n.text, Beside(left, a, b), Beside(right, b, a))) return true;
+    }
+  }
+  return false;
+}
+
 bool Evaluate(const Where::Node& n, const Where::Get& get) {
-  auto values = [&](const Where::Node& operand) {
-    if (operand.kind == Kind::kName) return get(operand.text);
-    return std::vector<Value>(1, operand.value);
-  };
+  auto holds = [&](const NodePtr& part) { return Evaluate(*part, get); };
   switch (n.kind) {
     case Kind::kOr:
-      return Evaluate(*n.left, get) || Evaluate(*n.right, get);
+      return std::any_of(n.parts.begin(), n.parts.end(), holds);
     case Kind::kAnd:
-      return Evaluate(*n.left, get) && Evaluate(*n.right, get);
+      return std::all_of(n.parts.begin(), n.parts.end(), holds);
     case Kind::kNot:
-      return !Evaluate(*n.left, get);
+      return !holds(n.parts[0]);
     case Kind::kName:
       return !get(n.text).empty();
     case Kind::kValue:
-      return n.value == Value(JsonText{"true"}) || AsDouble(n.value) != 0;
+      return n.value != Value(JsonText{"false"}) && n.value != Value(JsonText{"null"}) &&
+             AsDouble(n.value) != 0;
     case Kind::kCompare:
-      // A bare word on the right is a text where the run has no such name: state = killed.
-      for (const Value& a : values(*n.left)) {
-        std::vector<Value> right = values(*n.right);
-        if (right.empty() && n.right->kind == Kind::kName) {
-          right.emplace_back(QuotedText(n.right->text));
-        }
-        for (const Value& b : right) {
-          if (Holds(n.text, a, b)) return true;
-        }
-      }
-      return false;
+      return Compares(n, get);
   }
   return false;
 }
@@ -277,25 +322,24 @@ bool Evaluate(const Where::Node& n, const Where::Get& get) {
 }  // namespace
 
 int CompareValues(const Value& a, const Value& b) {
-  bool number_a = !std::holds_alternative<JsonText>(a),
-       number_b = !std::holds_alternative<JsonText>(b);
-  if (number_a != number_b) return 2;
-  if (number_a) {
-    if (std::holds_alternative<int64_t>(a) && std::holds_alternative<int64_t>(b)) {
-      int64_t x = std::get<int64_t>(a), y = std::get<int64_t>(b);
-      return x < y ? -1 : x > y;
-    }
-    double x = AsDouble(a), y = AsDouble(b);
-    if (std::isnan(x) || std::isnan(y)) return 2;
-    return x < y ? -1 : x > y;
-  }
-  int order = PlainText(a).compare(PlainText(b));
-  return order < 0 ? -1 : order > 0;
+  auto order = [](const auto& x, const auto& y) { return x < y ? -1 : x > y ? 1 : 0; };
+  if (IsText(a) != IsText(b)) return 2;
+  if (IsText(a)) return order(PlainText(a), PlainText(b));
+  const std::optional<uint64_t> large_a = Large(a), large_b = Large(b);
+  if (large_a && large_b) return order(*large_a, *large_b);
+  if (large_a && std::holds_alternative<int64_t>(b)) return 1;
+  if (large_b && std::holds_alternative<int64_t>(a)) return -1;
+  if (std::holds_alternative<int64_t>(a) && std::holds_alternative<int64_t>(b))
+    return order(std::get<int64_t>(a), std::get<int64_t>(b));
+  const double x = large_a ? static_cast<double>(*large_a) : AsDouble(a),
+               y = large_b ? static_cast<double>(*large_b) : AsDouble(b);
+  return std::isnan(x) || std::isnan(y) ? 2 : order(x, y);
 }
 
-bool SortsBefore(const Value& a, const Value& b) {
-  auto rank = [](const Value& v) { return std::holds_alternative<JsonText>(v) ? 2 : IsNan(v); };
-  return rank(a) != rank(b) ? rank(a) < rank(b) : CompareValues(a, b) == -1;
+bool SortsBefore(const Value& a, const Value& b, bool reverse) {
+  auto rank = [](const Value& v) { return IsText(v) ? 2 : IsNan(v) ? 1 : 0; };
+  if (rank(a) != rank(b)) return rank(a) < rank(b);
+  return (reverse ? CompareValues(b, a) : CompareValues(a, b)) == -1;
 }
 
 Where::Where(const std::string& text) { root_ = Parser(text, names_, subjects_).Parse(); }

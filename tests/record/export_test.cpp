@@ -172,6 +172,40 @@ TEST_CASE("an export that is changed anywhere is refused", "[input]") {
   CHECK_THROWS_WITH(ImportJson(b, other), ContainsSubstring("other content"));
 }
 
+TEST_CASE("an export of a newer program is told from one that is damaged", "[input]") {
+  TemporaryFolder t;
+  MakeRun(t.path / "a");
+  Store a = Store::Open(t.path / "a"), b = Store::OpenOrCreate(t.path / "b");
+  const nlohmann::json good = ExportJson(a, 1);
+  auto refused = [&](const char* place, const nlohmann::json& value, const char* why) {
+    nlohmann::json bad = good;
+    bad[nlohmann::json::json_pointer(place)] = value;
+    SealExport(bad);
+    INFO(place << " = " << value.dump());
+    CHECK_THROWS_WITH(ImportJson(b, bad), ContainsSubstring(why));
+    CHECK(ListRuns(b, {}).empty());
+  };
+  refused("/version", 2, "newer program: its version is 2, this program reads 1");
+  refused("/version", "x", "no exported run");
+  refused("/tables/notes", nlohmann::json::array(), "newer program: it has a table `notes`");
+  refused("/tables/run/0/mood", 1, "newer program: it has a column `run.mood`");
+  // What no counter or clock can be.
+  refused("/tables/run/0/seed", "99999999999999999999", "run.seed is `99999999999999999999`");
+  refused("/tables/run/0/seed", "-1", "run.seed");
+  refused("/tables/run/0/created_ns", INT64_MAX, "run.created_ns is 9223372036854775807");
+  refused("/tables/run/0/created_ns", INT64_MIN, "run.created_ns");
+  refused("/tables/run/0/threads", int64_t{1} << 40, "run.threads is 1099511627776");
+  refused("/tables/epoch/0/epoch", INT32_MAX, "epoch.epoch is 2147483647");
+  refused("/curves/loss/0/1", INT64_MAX, "point.at_ms");
+  refused("/tables/attempt/0/number", 2, "attempts aren't numbered 1, 2");
+  CHECK_THROWS_WITH(ParseExport("{\"a\":1e400}", "f"), ContainsSubstring("beyond a double"));
+  nlohmann::json bad = good;
+  bad["tables"]["run"][0]["seed"] = "18446744073709551615";
+  bad["tables"]["epoch"][0]["epoch"] = INT32_MAX - 1;
+  SealExport(bad);
+  CHECK(LoadRun(b, ResolveRun(b, ImportJson(b, bad))).seed == "18446744073709551615");
+}
+
 TEST_CASE("CSV, TensorBoard and MLflow files hold the numbers") {
   TemporaryFolder t;
   std::string id = MakeRun(t.path / "a");

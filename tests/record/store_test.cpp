@@ -215,7 +215,6 @@ TEST_CASE("lists are filtered, sorted and cut", "[input]") {
            {"name = 'a", "column 8:"},
            {"name = `a", "column 8:"},
            {"metric.\"a = 1", "column 8:"},
-           {"optimizer.lr > 1e400", "column 16:"},
            {"optimizer.lr <> 1", "column 15:"},
            {"name = a && name = b", "column 10:"},
            {"not", "column 4:"}}) {
@@ -258,6 +257,15 @@ TEST_CASE("any name and any number can be asked for", "[input]") {
   CHECK(Names(store, "scale.2 = 7").empty());
   CHECK(Names(store, "metric.big = 9007199254740993") == V{"b"});
   CHECK(Names(store, "seed = 18446744073709551612") == V{"c"});
+  CHECK(Names(store, "seed > 18446744073709551610") == V{"c", "b"});
+  CHECK(Names(store, "seed > 9223372036854775807 and seed > 5 and seed > 1e19").size() == 3);
+  CHECK(Names(store, "seed < 1e19 or seed < 7").empty());
+  CHECK(Names(store, "metric.\"a b\" < 1e400") == V{"c", "a"});
+  CHECK(Names(store, "metric.\"a b\" < 1e-400 or metric.\"a b\" > 2") == V{"c"});
+  // What is written in all but endless length is no deep nesting.
+  std::string longest = "(name = nobody";
+  for (int i = 0; i < 200000; ++i) longest += " or scale";
+  CHECK(Names(store, longest + ") and name = b") == V{"b"});
   auto order = [&](bool reverse, const char* key) {
     V out;
     for (const RunLine& r : ListRuns(store, {.sort = key, .reverse = reverse}))
@@ -265,9 +273,50 @@ TEST_CASE("any name and any number can be asked for", "[input]") {
     return out;
   };
   CHECK(order(false, "metric.a b") == V{"a", "c", "b"});
-  CHECK(order(true, "metric.a b") == V{"b", "c", "a"});
-  CHECK(order(true, "metric.only").front() == "c");  // those without come last either way
+  CHECK(order(true, "metric.a b") == V{"c", "a", "b"});  // NaN is behind numbers either way
+  CHECK(order(true, "metric.only").front() == "c");      // those without come last either way
   CHECK(order(false, "metric.only").front() == "c");
+}
+
+TEST_CASE("a number meets texts as it is written", "[input]") {
+  TemporaryFolder t;
+  RunInfo info{.name = "123"};
+  info.tags = {"2024", "0x1"};
+  info.seed = 9000000000000000000u;
+  info.config = {{"lr", "0.01", "x"}, {"text", "\"0.01\"", "x"}, {"on", "false", "x"}};
+  RunWriter(t.path, info).End(EndState::kFinished);
+  Store store = Store::Open(t.path);
+  for (const char* holds : {"name = 123",
+                            "123 = name",
+                            "tag = 2024",
+                            "tag = 0x1",
+                            "text = 0.01",
+                            "lr = 0.010",
+                            "created > 2020",
+                            "seed = 9000000000000000000",
+                            "seed > 8999999999999999999",
+                            "on = false",
+                            "true",
+                            "not false",
+                            "not null",
+                            "name ~ 2",
+                            "lr = +0.01",
+                            "lr > -1",
+                            "lr>-1",
+                            "-1<lr",
+                            "id != 12345678e901",
+                            "0.001 < lr"}) {
+    INFO(holds);
+    CHECK(Names(store, holds).size() == 1);
+  }
+  for (const char* fails : {"name != 123", "text = 0.010", "lr = '0.01'", "name = 124", "false",
+                            "id = 12345678e901", "on = true", "lr = 0", "0"}) {
+    INFO(fails);
+    CHECK(Names(store, fails).empty());
+  }
+  CHECK(NamesOfCondition("0.3 < metric.map and a = b") ==
+        std::vector<std::string>{"metric.map", "a"});
+  CHECK_THROWS_WITH(Names(store, "lr = +-1"), ContainsSubstring("column 6:"));
 }
 
 TEST_CASE("query only reads", "[input]") {

@@ -18,6 +18,7 @@
 #include "src/cli/signals.h"
 #include "src/cli/store_place.h"
 #include "src/cli/tell.h"
+#include "src/cli/terminal.h"
 
 namespace xp::cli {
 
@@ -64,7 +65,7 @@ BenchCall::BenchCall(const BenchCallOptions& options, const std::vector<std::str
     record_.machine = record::MachineIdentity(environment_);
     record_.host = TextAt(nlohmann::json::parse(environment_, nullptr, false), "/os/host");
   }
-  live_ = !options.past.json && ::isatty(STDERR_FILENO) == 1;
+  live_ = !options.past.json && IsTerminal(STDERR_FILENO);
   if (options.past.json) return;
   Say("{}\n", bench::HeadLine());
   for (const Row& row : rows_) {

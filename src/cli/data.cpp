@@ -1,6 +1,5 @@
 // `exp data ...`: draw a small data set, audit one, see what the network sees.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -21,6 +20,7 @@
 #include "exp/data/preview.h"
 #include "exp/data/shapes.h"
 #include "src/cli/command.h"
+#include "src/cli/long_work.h"
 #include "src/cli/out_folder.h"
 #include "src/cli/tell.h"
 
@@ -177,6 +177,12 @@ data::AuditOptions CheckOptions(const CheckFlags& flags) {
   return options;
 }
 
+data::AuditReport AuditShown(data::AuditOptions options) {
+  LongWork shown("checking");
+  options.progress = shown.Reporter();
+  return data::Audit(options);
+}
+
 void RunCheck(const CheckFlags& flags, Context* context) {
   if (!flags.html.empty()) CheckOutFile(flags.html);
   data::AuditOptions options = CheckOptions(flags);
@@ -184,14 +190,7 @@ void RunCheck(const CheckFlags& flags, Context* context) {
   options.contents = !flags.no_contents && !flags.no_files;
   options.decode = flags.decode;
   if (flags.all) options.examples = -1;
-  bool terminal = ::isatty(STDERR_FILENO) != 0;
-  if (terminal) {
-    options.progress = [](int64_t done, int64_t total) {
-      if (done % 200 == 0 || done == total)
-        Tell("\r{} of {} images{}", done, total, done == total ? "\r\033[K" : "");
-    };
-  }
-  data::AuditReport report = data::Audit(options);
+  data::AuditReport report = AuditShown(options);
   fmt::print("{}", flags.json ? data::AuditJson(report) : data::AuditText(report, flags.all));
   if (!flags.html.empty()) WriteFileAtomic(flags.html, data::AuditHtml(report));
   int64_t bad = report.Count(data::Severity::kError);

@@ -12,6 +12,7 @@
 #include "src/cli/device_flag.h"
 #include "src/cli/eval_record.h"
 #include "src/cli/eval_report.h"
+#include "src/cli/long_work.h"
 #include "src/cli/model_flags.h"
 #include "src/cli/model_source.h"
 #include "src/cli/out_folder.h"
@@ -83,6 +84,8 @@ void Run(Options& o, const std::vector<std::string>& argv) {
   o.inference.weights = source.weights;
   o.inference.averages = !o.last_weights;
   o.inference.tta = ReadTta(o.tta);
+  LongWork shown("evaluating");
+  o.inference.progress = shown.Reporter();
   train::Inference model(source.config, o.inference);
   if (!model.precision_note().empty()) Tell("warning: {}\n", model.precision_note());
   CheckMetric(o.metric, model.task());

@@ -9,6 +9,8 @@
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
 #include "exp/snapshot/dataset.h"
+#include "src/cli/long_work.h"
+#include "src/cli/signals.h"
 
 namespace fs = std::filesystem;
 
@@ -24,6 +26,7 @@ void AddDatasets(const config::Node& root, const SnapshotOptions& options, const
                  snapshot::Redactor& redactor, std::vector<record::DatasetRow>& rows) {
   snapshot::DatasetOptions data = options.data;
   data.cache_file = store / "image-hashes";
+  data.stop = &StopSignals::flag();
   std::string before;
   for (const char* role : {"train", "val", "test"}) {
     const std::string file = TextAt(root, fmt::format("data.{}.ann_file", role));
@@ -34,6 +37,8 @@ void AddDatasets(const config::Node& root, const SnapshotOptions& options, const
     std::string both = fmt::format("{}\n{}", file, images);
     if (both == before) continue;  // data.test is often data.val
     before = both;
+    LongWork shown(fmt::format("hashing data.{}", role));
+    data.progress = shown.Reporter();
     snapshot::DatasetFingerprint f = snapshot::FingerprintDataset(file, images, data);
     record::DatasetRow& row = rows.emplace_back();
     row.role = role;

@@ -12,9 +12,13 @@
 
 namespace xp::cli {
 
+// What StopSignals say of FingerprintInputs.
+inline constexpr const char* kHashesKept = "the hashes so far are kept";
+
 // A row for each of data.train, data.val and data.test whose files are there (the trainer says what
 // it misses), and for each file of weights (`load_from`, `init_cfg`). Hashes of images are
-// remembered in the store's folder.
+// remembered in the store's folder. Where StopSignals ask for it: an Error of the kind
+// kInterrupted.
 std::vector<record::DatasetRow> FingerprintInputs(const config::Node& root,
                                                   const SnapshotOptions& options,
                                                   const std::filesystem::path& store,

@@ -134,7 +134,7 @@ void End(record::RunWriter& writer, train::EndState state, const std::string& re
 // The folder for checkpoints. What of it wasn't there goes again where no run came of it.
 class WorkDir {
  public:
-  explicit WorkDir(const fs::path& folder) {
+  explicit WorkDir(const fs::path& folder) : folder_(folder) {
     std::error_code error;
     for (fs::path at = folder; !fs::exists(at, error) && !error; at = at.parent_path())
       made_.push_back(at);
@@ -151,7 +151,12 @@ class WorkDir {
   WorkDir(const WorkDir&) = delete;
   WorkDir& operator=(const WorkDir&) = delete;
 
-  void Keep() { made_.clear(); }
+  // Another launch that looked whether it could make it may have taken it away again.
+  void Keep() {
+    made_.clear();
+    std::error_code error;
+    fs::create_directories(folder_, error);
+  }
 
  private:
   void RemoveMade() {
@@ -159,6 +164,7 @@ class WorkDir {
     for (const fs::path& folder : made_) fs::remove(folder, error);
   }
 
+  fs::path folder_;
   std::vector<fs::path> made_;  // the innermost first
 };
 
@@ -218,6 +224,13 @@ std::exception_ptr MakeReady(OwnTraining& own) {
   return nullptr;
 }
 
+// A run that would end before its first step isn't begun.
+void RefuseStopped() {
+  if (!StopSignals::flag()) return;
+  throw Error(ErrorKind::kInterrupted,
+              {.what = "stopped before the run began", .next = "start it again"});
+}
+
 // Trains, whoever does; `failed`: why our own trainer isn't ready.
 void TrainRecorded(const Launch& launch, const Prepared& p, OwnTraining* own,
                    const std::exception_ptr& failed, record::RunWriter& writer,
@@ -247,10 +260,10 @@ void TrainRecorded(const Launch& launch, const Prepared& p, OwnTraining* own,
 }  // namespace
 
 LaunchResult Execute(const Launch& launch) {
-  StopSignals signals;
+  StopSignals signals("no run has begun");
   RefuseEarly(launch);
   Prepared p = Prepare(launch);
-  WorkDir work_dir(p.work_dir);
+  { WorkDir can_be_made(p.work_dir); }  // what can't is told now; a kill from here on leaves none
   record::Store::OpenOrCreate(launch.store);  // what it can't be is told before data are hashed
   Early early;
   TellLeftOut(p, early);
@@ -266,8 +279,11 @@ LaunchResult Execute(const Launch& launch) {
                                                       p.secrets->redactor);
   if (launch.command.empty()) RefuseMissing(p.info.datasets, launch.config.root);
   p.info.redactions_json = p.secrets->redactor.FoundJson();
+  RefuseStopped();
+  WorkDir work_dir(p.work_dir);
   std::unique_ptr<record::RunWriter> writer = Begin(launch, p, early);
   work_dir.Keep();
+  StopSignals::Keep("the state is being saved");
   LaunchResult result{.run_id = writer->id()};
   try {
     TrainRecorded(launch, p, own.get(), failed, *writer, result);

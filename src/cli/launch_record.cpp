@@ -12,6 +12,7 @@
 #include "exp/snapshot/code.h"
 #include "exp/snapshot/environment.h"
 #include "src/cli/inputs.h"
+#include "src/cli/signals.h"
 
 namespace fs = std::filesystem;
 
@@ -117,6 +118,7 @@ config::Node CleanConfig(const Launch& launch) {
 record::Run DescribeNow(const Launch& launch, const record::Run& like) {
   Prepared p = Prepare(launch);
   record::Run now = AsRun(p, like);
+  StopSignals signals(kHashesKept);
   for (record::DatasetRow& d :
        FingerprintInputs(launch.config.root, p.options, launch.store, p.secrets->redactor)) {
     record::DatasetRecord& row = now.datasets.emplace_back();

@@ -1,7 +1,6 @@
 #include "src/cli/own_training.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include "exp/base/error.h"
 #include "src/cli/signals.h"
+#include "src/cli/terminal.h"
 
 namespace xp::cli {
 namespace {
@@ -23,6 +23,9 @@ class Everyone : public train::Observer {
   }
   void OnStep(const train::StepEvent& e) override {
     for (auto* o : all_) o->OnStep(e);
+  }
+  void OnEvaluation(const train::EvaluationEvent& e) override {
+    for (auto* o : all_) o->OnEvaluation(e);
   }
   void OnEpoch(const train::EpochEvent& e) override {
     for (auto* o : all_) o->OnEpoch(e);
@@ -41,13 +44,6 @@ class Everyone : public train::Observer {
   std::vector<train::Observer*> all_;
 };
 
-bool Terminal() { return ::isatty(STDOUT_FILENO) == 1; }
-
-int Columns() {
-  winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 100;
-}
-
 int LogInterval(const config::Node& root) {
   const config::Node* interval = root.At("log_config.interval");
   return interval && interval->IsInt() ? static_cast<int>(interval->AsInt()) : 50;
@@ -62,8 +58,8 @@ void AddStatistics(snapshot::GpuSampler& gpu, record::EpochRow& row) {
 OwnTraining::OwnTraining(const Launch& launch, const Prepared& prepared)
     : launch_(launch),
       prepared_(prepared),
-      progress_({.terminal = Terminal(),
-                 .columns = Columns(),
+      progress_({.terminal = IsTerminal(STDOUT_FILENO),
+                 .columns = TerminalColumns(STDOUT_FILENO),
                  .interval = LogInterval(launch.config.root),
                  .temperature = [this] { return gpu_ ? gpu_->Celsius() : std::nullopt; }}),
       both_(std::make_unique<Everyone>(std::vector<train::Observer*>{&recorder_, &progress_})) {

@@ -19,6 +19,7 @@
 #include "src/cli/command.h"
 #include "src/cli/device_flag.h"
 #include "src/cli/eval_report.h"
+#include "src/cli/long_work.h"
 #include "src/cli/model_flags.h"
 #include "src/cli/model_source.h"
 #include "src/cli/out_folder.h"
@@ -106,13 +107,17 @@ std::vector<fs::path> Files(const std::vector<std::string>& arguments) {
 std::vector<fs::path> Decodable(const std::vector<fs::path>& files) {
   std::vector<fs::path> good;
   std::string first;
+  LongWork shown("reading");
+  int64_t read = 0;
   for (const fs::path& file : files) {
+    shown.Report(read++, static_cast<int64_t>(files.size()));
     try {
       data::ReadImage(file.string());
       good.push_back(file);
     } catch (const Error& e) {
       if (files.size() == 1) throw;
       if (first.empty()) first = e.text().what;
+      shown.Clear();
       Tell("warning: {}: {}; it is left out\n", Printable(file.string()), Printable(e.text().what));
     }
   }
@@ -251,6 +256,8 @@ void Run(Options& o, Context& context) {
   EnterFolder(source.folder);
   o.inference.weights = source.weights;
   o.inference.tta = ReadTta(o.tta);
+  LongWork shown("predicting");
+  o.inference.progress = shown.Reporter();
   train::Inference model(source.config, o.inference);
   if (!model.precision_note().empty()) Tell("warning: {}\n", model.precision_note());
   model.task() == models::Task::kDetection ? Detect(model, o, files, out)

@@ -3,31 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "exp/base/printable.h"
 #include "exp/base/utf8.h"
+#include "src/cli/terminal.h"
 
 namespace xp::cli {
-
-std::string DurationText(double seconds) {
-  const int64_t s = std::llround(seconds);
-  if (s >= 3600) return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
-  return fmt::format("{:02}:{:02}", s / 60, s % 60);
-}
-
 namespace {
 
 double Since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
-}
-
-std::string Bar(double share, int width) {
-  int full = std::clamp(static_cast<int>(share * width), 0, width);
-  std::string bar(static_cast<size_t>(full), '=');
-  if (full < width) bar += '>';
-  bar.resize(static_cast<size_t>(width), ' ');
-  return "[" + bar + "]";
 }
 
 std::string ShortName(const std::string& name) {
@@ -95,6 +81,30 @@ void Progress::OnStep(const train::StepEvent& e) {
     Line(fmt::format("epoch {}/{} step {}/{}  {}", e.epoch + 1, start_.max_epochs, in_epoch,
                      start_.steps_per_epoch, Facts(e)));
   }
+}
+
+// A validation set can take longer than the epoch: plain lines twice a minute.
+void Progress::OnEvaluation(const train::EvaluationEvent& e) {
+  if (std::exchange(evaluated_epoch_, e.epoch) != e.epoch) {
+    evaluation_began_ = Clock::now();
+    evaluation_due_ = evaluation_began_ + std::chrono::milliseconds(o_.terminal ? 0 : 30'000);
+    evaluated_before_ = e.images;
+    return;
+  }
+  if (Clock::now() < evaluation_due_) return;
+  evaluation_due_ = Clock::now() + std::chrono::milliseconds(o_.terminal ? 100 : 30'000);
+  const double speed =
+      static_cast<double>(e.images - evaluated_before_) / std::max(Since(evaluation_began_), 1e-9);
+  const std::string facts =
+      fmt::format("{:.1f} img/s  eta {}", speed,
+                  DurationText(static_cast<double>(e.of_all - e.images) / std::max(speed, 1e-9)));
+  const std::string head = fmt::format("epoch {}/{} evaluating", e.epoch + 1, start_.max_epochs);
+  const double share =
+      static_cast<double>(e.images) / static_cast<double>(std::max<int64_t>(e.of_all, 1));
+  if (o_.terminal)
+    Live(fmt::format("{} {} {}/{}  {}", head, Bar(share, 20), e.images, e.of_all, facts));
+  else
+    Line(fmt::format("{} {}/{}  {}", head, e.images, e.of_all, facts));
 }
 
 void Progress::OnEpoch(const train::EpochEvent& e) {

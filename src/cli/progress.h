@@ -20,15 +20,13 @@ struct ProgressOptions {
   std::function<std::optional<double>()> temperature;
 };
 
-// "01:02:03" or "02:03".
-std::string DurationText(double seconds);
-
 class Progress : public train::Observer {
  public:
   explicit Progress(ProgressOptions options) : o_(std::move(options)) {}
 
   void OnStart(const train::StartEvent& e) override;
   void OnStep(const train::StepEvent& e) override;
+  void OnEvaluation(const train::EvaluationEvent& e) override;
   void OnEpoch(const train::EpochEvent& e) override;
   void OnCheckpoint(const train::CheckpointEvent& e) override;
   void OnWarning(const train::WarningEvent& e) override;
@@ -47,6 +45,9 @@ class Progress : public train::Observer {
   int64_t images_ = 0;  // since the speed was last taken
   Clock::time_point speed_from_;
   double images_per_second_ = 0;
+  Clock::time_point evaluation_began_, evaluation_due_;
+  int evaluated_epoch_ = -1;
+  int64_t evaluated_before_ = 0;  // its images when evaluation_began_ was taken
   bool live_ = false;
 };
 

@@ -22,6 +22,7 @@
 #include "src/cli/inputs.h"
 #include "src/cli/run_checkpoints.h"
 #include "src/cli/run_folder.h"
+#include "src/cli/signals.h"
 #include "src/cli/tell.h"
 
 namespace fs = std::filesystem;
@@ -182,6 +183,7 @@ std::vector<std::string> Changes(const record::Run& run, const config::Node& cle
   if (run.config_hash != hash && !run.config_json.empty())
     changes = ConfigChanges(config::FromJson(run.config_json, "record of " + run.id), clean);
   snapshot::Redactor redactor = SecretsOf(launch);
+  StopSignals signals(kHashesKept);
   launch.inputs = FingerprintInputs(launch.config.root, ReadSnapshotOptions(launch.config.root),
                                     launch.store, redactor);
   const bool begins_again = run.checkpoints.empty();

@@ -57,6 +57,8 @@ StopSignals::~StopSignals() {
   ::sigaction(SIGHUP, &old_hup, nullptr);
 }
 
+void StopSignals::Keep(const char* kept) { text = kept; }
+
 const std::atomic<bool>& StopSignals::flag() { return stop; }
 int StopSignals::Number() { return number; }
 std::string StopSignals::Name() {

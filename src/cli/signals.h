@@ -12,10 +12,13 @@ class StopSignals {
  public:
   // Catches these signals while it lives; at the first it says `kept`, which must stay there,
   // of what was done so far. One at a time.
-  explicit StopSignals(const char* kept = "the state is being saved");
+  explicit StopSignals(const char* kept);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
+
+  // From here on it says this.
+  static void Keep(const char* kept);
 
   static const std::atomic<bool>& flag();
   // "SIGINT", "SIGTERM", "SIGHUP", "" when none came.

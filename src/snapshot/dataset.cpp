@@ -1,9 +1,11 @@
 #include "exp/snapshot/dataset.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <unordered_set>
@@ -124,6 +126,49 @@ std::map<std::string, std::string> ParseList(const std::string& list) {
   return out;
 }
 
+Error Stopped(const fs::path& img_prefix, int64_t done, size_t total) {
+  return Error(ErrorKind::kInterrupted,
+               {.what = fmt::format("stopped while images were hashed: {} of {}", done, total),
+                .where = img_prefix.string(),
+                .next = "the hashes are kept: the next time goes on behind them"});
+}
+
+// Hashes the images that are there; gives how many weren't known from before.
+int64_t HashImages(const fs::path& img_prefix, const DatasetOptions& options,
+                   std::vector<Image>* images, std::atomic<int64_t>* missing) {
+  HashCache cache(options.cache_file);
+  std::atomic<int64_t> hashed{0};
+  std::mutex mutex;
+  int64_t done = 0;
+  auto hash = [&](Image& image) {
+    if (!image.there) return;
+    fs::path file = img_prefix / image.name;
+    if (cache.Find(file.string(), image.key, image.hash)) return;
+    try {
+      image.hash = HashFile(file).Hex();
+      cache.Put(file.string(), image.key, image.hash);
+      ++hashed;
+    } catch (const Error&) {
+      image.hash = "missing";
+      ++*missing;
+    }
+  };
+  std::atomic<bool> stopped{false};
+  ForEachInParallel(images->size(), options.threads, [&](size_t i) {
+    if (stopped || (options.stop != nullptr && *options.stop)) {
+      stopped = true;
+      return;
+    }
+    hash((*images)[i]);
+    std::lock_guard lock(mutex);
+    ++done;
+    if (options.progress) options.progress(done, static_cast<int64_t>(images->size()));
+  });
+  cache.Save();
+  if (stopped) throw Stopped(img_prefix, done, images->size());
+  return hashed;
+}
+
 bool SameContent(const std::string& a, const std::string& b) {
   if (a == b) return true;
   bool cheap = a[0] == '-' || b[0] == '-';
@@ -142,35 +187,19 @@ DatasetFingerprint FingerprintDataset(const fs::path& ann_file, const fs::path& 
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::vector<Image> images(names.size());
-  std::atomic<int64_t> bytes{0}, missing{0}, hashed{0};
+  std::atomic<int64_t> bytes{0}, missing{0};
   ForEachInParallel(images.size(), options.threads, [&](size_t i) {
     images[i].name = names[i];
     images[i].there = StatFile(img_prefix / names[i], images[i].key);
+    images[i].hash = images[i].there ? "-" : "missing";
     images[i].there ? bytes += images[i].key.size : ++missing;
   });
   out.cheap = options.mode == DataMode::kCheap ||
               (options.mode == DataMode::kAuto && bytes > options.auto_limit_bytes);
-  HashCache cache(options.cache_file);
-  ForEachInParallel(images.size(), options.threads, [&](size_t i) {
-    Image& image = images[i];
-    image.hash = image.there ? "-" : "missing";
-    if (!image.there || out.cheap) return;
-    fs::path file = img_prefix / image.name;
-    if (cache.Find(file.string(), image.key, image.hash)) return;
-    try {
-      image.hash = HashFile(file).Hex();
-      cache.Put(file.string(), image.key, image.hash);
-      ++hashed;
-    } catch (const Error&) {
-      image.hash = "missing";
-      ++missing;
-    }
-  });
-  cache.Save();
+  if (!out.cheap) out.hashed = HashImages(img_prefix, options, &images, &missing);
   out.images = static_cast<int64_t>(images.size());
   out.bytes = bytes;
   out.missing = missing;
-  out.hashed = hashed;
   out.image_list = ListText(images);
   out.fingerprint = HashBytes(out.ann_hash + '\n' + out.image_list).Hex();
   return out;

@@ -47,11 +47,11 @@ void ClassEvaluator::Prefetch() {
   prefetched_ = true;
 }
 
-void ClassEvaluator::EachImage(const std::atomic<bool>* stop,
+void ClassEvaluator::EachImage(const EvaluationWatch& watch,
                                const std::function<void(int64_t, int32_t, const float*)>& take) {
   if (!std::exchange(prefetched_, false)) source_.StartEpoch(0, 0);
   programs_.EachBatch(
-      [&](data::Batch* batch) { return source_.Next(batch); }, {"logits"}, stop,
+      [&](data::Batch* batch) { return source_.Next(batch); }, {"logits"}, watch,
       [&](const graph::Graph& g, const data::Batch& batch, const std::vector<const void*>& values) {
         auto classes =
             static_cast<size_t>(g.tensor(g.Find("logits", graph::Storage::kOutput)).shape[1]);
@@ -63,16 +63,15 @@ void ClassEvaluator::EachImage(const std::atomic<bool>* stop,
       });
 }
 
-ClassCounts ClassEvaluator::Count(const std::atomic<bool>* stop) {
+ClassCounts ClassEvaluator::Count(const EvaluationWatch& watch) {
   ClassCounts counts(source_.classes());
-  EachImage(stop, [&](int64_t, int32_t label, const float* logits) { counts.Add(logits, label); });
+  EachImage(watch, [&](int64_t, int32_t label, const float* logits) { counts.Add(logits, label); });
   return counts;
 }
 
-NamedValues ClassEvaluator::Run(const std::atomic<bool>* stop) {
-  ClassCounts counts = Count(stop);
-  bool stopped = stop != nullptr && stop->load();
-  return stopped || counts.images == 0 ? NamedValues{} : counts.Metrics();
+NamedValues ClassEvaluator::Run(const EvaluationWatch& watch) {
+  ClassCounts counts = Count(watch);
+  return watch.stopped() || counts.images == 0 ? NamedValues{} : counts.Metrics();
 }
 
 }  // namespace xp::train

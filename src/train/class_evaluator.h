@@ -26,10 +26,10 @@ class ClassEvaluator : public Evaluator {
  public:
   ClassEvaluator(const EvaluationContext& context, BatchSource& source);
   void Prefetch() override;
-  NamedValues Run(const std::atomic<bool>* stop) override;
-  ClassCounts Count(const std::atomic<bool>* stop);
+  NamedValues Run(const EvaluationWatch& watch) override;
+  ClassCounts Count(const EvaluationWatch& watch);
   // Calls `take` with each image's place in the list, its label and its logits, in order.
-  void EachImage(const std::atomic<bool>* stop,
+  void EachImage(const EvaluationWatch& watch,
                  const std::function<void(int64_t, int32_t, const float*)>& take);
 
  private:

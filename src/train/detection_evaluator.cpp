@@ -25,12 +25,12 @@ void DetectionEvaluator::Prefetch() {
   prefetched_ = true;
 }
 
-Detections DetectionEvaluator::Detect(const std::atomic<bool>* stop) {
+Detections DetectionEvaluator::Detect(const EvaluationWatch& watch) {
   Detections all;
   if (!std::exchange(prefetched_, false)) loader_.StartEpoch(0);
   programs_.EachBatch(
       [&](data::Batch* batch) { return loader_.Next(batch); },
-      {"boxes", "scores", "labels", "counts"}, stop,
+      {"boxes", "scores", "labels", "counts"}, watch,
       [&](const Graph& g, const data::Batch& batch, const std::vector<const void*>& values) {
         Collect(g, batch, values, all);
       });
@@ -46,25 +46,25 @@ void DetectionEvaluator::Collect(const Graph& g, const data::Batch& batch,
   int64_t capacity = g.tensor(g.Find("scores", Storage::kOutput)).shape[1];
   const auto& categories = loader_.dataset().categories;
   for (int i = 0; i < batch.n; ++i) {
-    if (batch.left_out[static_cast<size_t>(i)] != 0) continue;
-    double sx = batch.scale_factors[static_cast<size_t>(2 * i)],
-           sy = batch.scale_factors[static_cast<size_t>(2 * i + 1)];
-    bool mirrored = (batch.flips[static_cast<size_t>(i)] & 1) != 0;
-    double width = batch.image_sizes[static_cast<size_t>(2 * i + 1)];
+    const auto n = static_cast<size_t>(i);
+    if (batch.left_out[n] != 0) continue;
+    double sx = batch.scale_factors[2 * n], sy = batch.scale_factors[2 * n + 1];
+    bool mirrored = (batch.flips[n] & 1) != 0;
+    double width = batch.image_sizes[2 * n + 1];
     for (int64_t k = i * capacity; k < i * capacity + count[i]; ++k) {
       const float* b = box + 4 * k;
       // A mirrored image is as wide as its resized self, whatever the padding.
       double left = mirrored ? width - b[2] : b[0], right = mirrored ? width - b[0] : b[2];
       double x = left / sx, y = b[1] / sy;
-      all.Add(batch.image_ids[static_cast<size_t>(i)], {x, y, right / sx - x, b[3] / sy - y},
-              score[k], categories[static_cast<size_t>(label[k])].id);
+      all.Add(batch.image_ids[n], {x, y, right / sx - x, b[3] / sy - y}, score[k],
+              categories[static_cast<size_t>(label[k])].id);
     }
   }
 }
 
-NamedValues DetectionEvaluator::Run(const std::atomic<bool>* stop) {
-  Detections detections = Detect(stop);
-  if (stop != nullptr && stop->load()) return {};
+NamedValues DetectionEvaluator::Run(const EvaluationWatch& watch) {
+  Detections detections = Detect(watch);
+  if (watch.stopped()) return {};
   return BboxMetrics(EvaluateBbox(loader_.dataset(), detections));
 }
 

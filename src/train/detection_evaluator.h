@@ -12,9 +12,9 @@ class DetectionEvaluator : public Evaluator {
   DetectionEvaluator(const EvaluationContext& context, data::Loader& loader);
 
   void Prefetch() override;
-  NamedValues Run(const std::atomic<bool>* stop) override;
-  // Boxes in pixels of the original images. `stop` may end it early: then the result is partial.
-  Detections Detect(const std::atomic<bool>* stop);
+  NamedValues Run(const EvaluationWatch& watch) override;
+  // Boxes in pixels of the original images. Partial where it was ended early.
+  Detections Detect(const EvaluationWatch& watch);
 
  private:
   void Collect(const graph::Graph& g, const data::Batch& batch,

@@ -40,12 +40,13 @@ graph::Program& EvaluationPrograms::Run(const data::Batch& batch) {
 
 void EvaluationPrograms::EachBatch(const std::function<bool(data::Batch*)>& next,
                                    const std::vector<std::string>& outputs,
-                                   const std::atomic<bool>* stop, const Take& take) {
+                                   const EvaluationWatch& watch, const Take& take) {
   struct InFlight {
     data::Batch batch;
     const graph::Program* program = nullptr;
     std::vector<std::unique_ptr<graph::PendingRead>> reads;
   };
+  int64_t images = 0, left_out = 0, finished = 0;
   auto finish = [&](InFlight* done) {
     if (done->program == nullptr) return;
     std::vector<const void*> values;
@@ -53,10 +54,11 @@ void EvaluationPrograms::EachBatch(const std::function<bool(data::Batch*)>& next
     take(done->program->graph(), done->batch, values);
     done->program = nullptr;
     done->reads.clear();
+    finished += done->batch.n;
+    if (watch.progress) watch.progress(finished);
   };
   InFlight before, now;
-  std::ptrdiff_t images = 0, left_out = 0;
-  while ((stop == nullptr || !stop->load()) && next(&now.batch)) {
+  while (!watch.stopped() && next(&now.batch)) {
     images += now.batch.n;
     left_out += std::count(now.batch.left_out.begin(), now.batch.left_out.end(), 1);
     now.program = &Run(now.batch);

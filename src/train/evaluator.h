@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,13 +15,22 @@
 
 namespace xp::train {
 
+// While images are evaluated: what may end it early, and who is told how many of them are done.
+// Both may be empty.
+struct EvaluationWatch {
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(int64_t images)> progress;
+
+  bool stopped() const { return stop != nullptr && stop->load(); }
+};
+
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
   // Begins to load the next Run()'s first batches, while the device still trains.
   virtual void Prefetch() = 0;
-  // Metrics in the order in which they are shown. `stop` may end it early: then there are none.
-  virtual NamedValues Run(const std::atomic<bool>* stop) = 0;
+  // Metrics in the order in which they are shown; none where it was ended early.
+  virtual NamedValues Run(const EvaluationWatch& watch) = 0;
 };
 
 // What an evaluator runs with. `arena`: memory of the training programs, which don't run meanwhile;
@@ -38,11 +48,11 @@ class EvaluationPrograms {
  public:
   EvaluationPrograms(const EvaluationContext& context, const std::vector<models::BatchShape>& all);
   // Runs the batches that `next` gives, and calls `take` with each batch's `outputs` in order: with
-  // one batch's while the device works on the next. `stop` may end it early; may be null.
+  // one batch's while the device works on the next.
   using Take = std::function<void(const graph::Graph&, const data::Batch&,
                                   const std::vector<const void*>& values)>;
   void EachBatch(const std::function<bool(data::Batch*)>& next,
-                 const std::vector<std::string>& outputs, const std::atomic<bool>* stop,
+                 const std::vector<std::string>& outputs, const EvaluationWatch& watch,
                  const Take& take);
 
  private:

@@ -25,6 +25,7 @@ using config::Reader;
 
 std::vector<std::string> Names(const std::vector<data::Category>& categories) {
   std::vector<std::string> names;
+  names.reserve(categories.size());
   for (const data::Category& category : categories) names.push_back(category.name);
   return names;
 }
@@ -80,10 +81,21 @@ class Inference::Impl {
     l.samples_per_gpu = BatchSize(l.samples_per_gpu, dataset->images.size());
     l.flip_ratio = flip ? 1 : 0;
     if (scale) l.scales = {*scale};
+    const size_t count = dataset->images.size();
     data::Loader loader(std::move(dataset), l);
-    Detections found = DetectionEvaluator(Context(), loader).Detect(nullptr);
+    Detections found = DetectionEvaluator(Context(), loader).Detect(Watch(count));
+    ++views_done;
     Told(loader.TakeWarnings());
     return found;
+  }
+
+  // Of a pass over `images`: told on from where the passes before it ended.
+  EvaluationWatch Watch(size_t images) const {
+    if (!o.progress) return {};
+    const auto count = static_cast<int64_t>(images);
+    return {nullptr, [this, count](int64_t done) {
+              o.progress(views_done * count + done, o.tta.views() * count);
+            }};
   }
 
   // The threshold and the number of detections that the model itself uses.
@@ -99,6 +111,7 @@ class Inference::Impl {
   std::unique_ptr<models::Model> model;
   std::unique_ptr<graph::Backend> backend;
   graph::DType compute = graph::DType::kF32;
+  int64_t views_done = 0;  // of the call under way
   std::string precision_note;
   std::unique_ptr<graph::ParamBuffers> params;
   std::vector<data::Category> categories, recorded;  // `recorded`: by the checkpoint, if it does
@@ -199,6 +212,7 @@ const std::vector<data::Category>& Inference::categories() const { return impl_-
 Detections Inference::Detect(const std::shared_ptr<const data::CocoDataset>& dataset,
                              const std::string& img_prefix) {
   const TestTimeAugmentation& tta = impl_->o.tta;
+  impl_->views_done = 0;
   if (!tta.flip && tta.scales.empty()) return impl_->DetectOnce(dataset, img_prefix, false, {});
   std::vector<std::optional<data::ImageScale>> scales(tta.scales.begin(), tta.scales.end());
   if (scales.empty()) scales.emplace_back();
@@ -259,6 +273,7 @@ void Softmax(std::vector<float>* scores) {
 
 std::vector<ClassScores> Inference::Classify(const std::shared_ptr<const data::ImageList>& list) {
   const TestTimeAugmentation& tta = impl_->o.tta;
+  impl_->views_done = 0;
   std::vector<int> sides;  // the shorter one's length before the centre is taken
   for (const data::ImageScale& scale : tta.scales)
     sides.push_back(std::min(scale.width, scale.height));
@@ -277,7 +292,7 @@ std::vector<ClassScores> Inference::Classify(const std::shared_ptr<const data::I
       }
     }
   }
-  const float views = static_cast<float>(sides.size() * (tta.flip ? 2 : 1));
+  const auto views = static_cast<float>(tta.views());
   if (views == 1) return out;
   for (ClassScores& image : out) {
     for (float& v : image.scores) v /= views;
@@ -296,13 +311,14 @@ std::vector<ClassScores> Inference::Impl::ClassifyOnce(std::shared_ptr<const dat
   std::vector<ClassScores> out;
   ClassEvaluator evaluator(Context(), *source);
   size_t classes = static_cast<size_t>(model->num_classes());
-  evaluator.EachImage(nullptr, [&](int64_t index, int32_t, const float* logits) {
+  evaluator.EachImage(Watch(list->files.size()), [&](int64_t index, int32_t, const float* logits) {
     ClassScores scores{list->files[static_cast<size_t>(index)],
                        list->labels[static_cast<size_t>(index)],
                        std::vector<float>(logits, logits + classes)};
     Softmax(&scores.scores);
     out.push_back(std::move(scores));
   });
+  ++views_done;
   Told(source->TakeWarnings());
   return out;
 }

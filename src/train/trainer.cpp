@@ -407,7 +407,10 @@ class Training::Impl {
     bool averaged = setup_->optimizer.ema_momentum > 0;
     std::vector<float> weights;
     if (averaged) weights = setup_->UseAverages();
-    e->metrics = setup_->evaluator->Run(options_.stop);
+    const int64_t images = setup_->val->images();
+    e->metrics = setup_->evaluator->Run({options_.stop, [&](int64_t done) {
+                                           observer_.OnEvaluation({epoch_, done, images});
+                                         }});
     if (averaged) setup_->UseWeights(weights);
     e->eval_seconds = Seconds(start);
     for (const std::string& line : setup_->val->TakeWarnings()) {

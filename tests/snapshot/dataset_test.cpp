@@ -93,3 +93,30 @@ TEST_CASE("of class folders every image counts, also behind links") {
   REQUIRE(changes.size() == 1);
   CHECK(changes[0].name == "dog/b.jpg");
 }
+
+TEST_CASE("hashing tells how far it is, and can be stopped without losing what was hashed") {
+  TemporaryFolder t;
+  Write(t.path / "ann.json", kAnnotations);
+  Write(t.path / "img" / "a.jpg", "aaaa");
+  Write(t.path / "img" / "sub" / "b.jpg", "bb");
+  std::atomic<bool> stop{false};
+  std::vector<std::pair<int64_t, int64_t>> told;
+  DatasetOptions o{.mode = DataMode::kFull, .threads = 1, .cache_file = t.path / "cache"};
+  o.stop = &stop;
+  o.progress = [&](int64_t done, int64_t total) {
+    told.emplace_back(done, total);
+    stop = done == 1;
+  };
+  auto fingerprint = [&] { return FingerprintDataset(t.path / "ann.json", t.path / "img", o); };
+  try {
+    fingerprint();
+    FAIL("it wasn't stopped");
+  } catch (const xp::Error& e) {
+    CHECK(e.kind() == xp::ErrorKind::kInterrupted);
+    CHECK_THAT(e.what(), ContainsSubstring("1 of 3"));
+  }
+  CHECK(told == std::vector<std::pair<int64_t, int64_t>>{{1, 3}});
+  stop = false;
+  o.progress = nullptr;
+  CHECK(fingerprint().hashed == 1);  // the other one was kept
+}

@@ -18,10 +18,14 @@ using namespace xp::train;
 namespace {
 
 struct Diary : StoppingObserver {
+  std::vector<std::pair<int64_t, int64_t>> evaluated;
   std::vector<std::string> left_out;
   std::vector<double> maps;
   void OnWarning(const WarningEvent& e) override {
     if (e.code == "data.image_left_out") left_out.push_back(e.message);
+  }
+  void OnEvaluation(const EvaluationEvent& e) override {
+    evaluated.emplace_back(e.images, e.of_all);
   }
   void OnEpoch(const EpochEvent& e) override {
     for (const auto& [name, value] : e.metrics) {
@@ -52,17 +56,28 @@ TEST_CASE("an image of the validation that can't be used is left out, not replac
   Diary whole;
   SmallDetector::Run(config, work.folder / "run", {}, &whole);
   CHECK(whole.left_out.empty());
+  // Two epochs' evaluations of ten images, two at a time.
+  REQUIRE(whole.evaluated.size() == 10);
+  CHECK(whole.evaluated[0] == std::pair<int64_t, int64_t>{2, 10});
+  CHECK(whole.evaluated[9] == std::pair<int64_t, int64_t>{10, 10});
   InferenceOptions options;
   options.device = "cpu";
   options.threads = 1;
   options.weights = work.folder / "run" / "epoch_2.safetensors";
   auto detect = [&](const TestTimeAugmentation& tta, size_t warnings) {
-    options.tta = tta;
-    Inference model(config, options);
+    std::vector<std::pair<int64_t, int64_t>> told;
+    InferenceOptions now = options;
+    now.tta = tta;
+    now.progress = [&](int64_t done, int64_t total) { told.emplace_back(done, total); };
+    Inference model(config, now);
     std::string images;
     auto dataset = model.OpenDetectionPart(&images);
     Detections found = model.Detect(dataset, images);
     CHECK(model.TakeWarnings().size() == warnings);
+    const int64_t all = 10 * tta.views();
+    REQUIRE(static_cast<int64_t>(told.size()) == all / 2);
+    for (int64_t i = 0; i < all / 2; ++i)
+      CHECK(told[static_cast<size_t>(i)] == std::pair{2 * (i + 1), all});
     return ByImage(found);
   };
   auto before = detect({}, 0);

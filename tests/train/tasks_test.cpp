@@ -110,6 +110,15 @@ TEST_CASE("a classifier learns to tell drawn shapes, and resumes to the same bit
   options.weights = shapes.folder / "whole" / "epoch_4.safetensors";
   Inference model(config, options);
   auto scores = model.Classify(model.OpenClassPart());
+  const auto images = static_cast<int64_t>(scores.size());
+  std::vector<std::pair<int64_t, int64_t>> told;
+  InferenceOptions watched = options;
+  watched.tta.flip = true;
+  watched.progress = [&](int64_t done, int64_t total) { told.emplace_back(done, total); };
+  Inference(config, watched).Classify(model.OpenClassPart());
+  REQUIRE(!told.empty());
+  CHECK(std::is_sorted(told.begin(), told.end()));
+  CHECK(told.back() == std::pair{2 * images, 2 * images});  // each mirrored, too
   int right = 0;
   for (const ClassScores& s : scores) {
     size_t best = 0;

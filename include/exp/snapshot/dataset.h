@@ -1,8 +1,10 @@
 // What the data were: the annotation file's hash, and each image's name, size and content hash.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,9 @@ struct DatasetOptions {
   int64_t auto_limit_bytes = int64_t{64} << 30;
   int threads = 0;                   // 0: all cores
   std::filesystem::path cache_file;  // empty: no cache
+  // How many of the images are hashed, from one thread at a time; may be empty.
+  std::function<void(int64_t done, int64_t total)> progress;
+  const std::atomic<bool>* stop = nullptr;  // ends it between two images; may be null
 };
 
 struct DatasetFingerprint {
@@ -36,7 +41,8 @@ struct DatasetFingerprint {
 // `ann_file` is a COCO JSON (only images[].file_name is read), or a list with `<file> <label>` a
 // line; names are relative to `img_prefix`. Without an `ann_file`, every file below `img_prefix`.
 // Throws UsageError where the annotation file can't be read; an odd one gives a fingerprint without
-// images.
+// images. Where `stop` says so, throws an Error of the kind kInterrupted; the cache keeps what was
+// hashed.
 DatasetFingerprint FingerprintDataset(const std::filesystem::path& ann_file,
                                       const std::filesystem::path& img_prefix,
                                       const DatasetOptions& options);

@@ -44,6 +44,12 @@ struct StepEvent {
   double step_seconds = 0;
 };
 
+// An epoch's steps are done, and the validation set is being gone through.
+struct EvaluationEvent {
+  int epoch = 0;                   // 0-based
+  int64_t images = 0, of_all = 0;  // done so far, and in the set
+};
+
 struct EpochEvent {
   int epoch = 0;       // 0-based, just ended
   int64_t step = 0;    // optimizer steps done so far
@@ -85,6 +91,7 @@ class Observer {
   virtual ~Observer() = default;
   virtual void OnStart(const StartEvent&) {}
   virtual void OnStep(const StepEvent&) {}
+  virtual void OnEvaluation(const EvaluationEvent&) {}
   virtual void OnEpoch(const EpochEvent&) {}
   virtual void OnCheckpoint(const CheckpointEvent&) {}
   virtual void OnWarning(const WarningEvent&) {}

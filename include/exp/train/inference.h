@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,11 @@ namespace xp::train {
 struct TestTimeAugmentation {
   bool flip = false;
   std::vector<data::ImageScale> scales;  // empty: the part's own
+
+  // How often each image is looked at.
+  int64_t views() const {
+    return static_cast<int64_t>(scales.empty() ? 1 : scales.size()) * (flip ? 2 : 1);
+  }
 };
 
 struct InferenceOptions {
@@ -34,6 +40,8 @@ struct InferenceOptions {
   bool averages = true;           // a checkpoint's averaged weights, where it has them
   std::string part = "val";       // whose resize the images get: "val" or "test"
   TestTimeAugmentation tta;
+  // How many images are done, each once a view of test-time augmentation; may be empty.
+  std::function<void(int64_t done, int64_t total)> progress;
 };
 
 // What a classifier says of an image.

@@ -1,0 +1,34 @@
+// How far something is that takes long and isn't training: on a terminal a live line, elsewhere a
+// line each half minute. To stderr, as results go to stdout.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace xp::cli {
+
+class LongWork {
+ public:
+  // `what` is done, to images: "hashing". Says nothing in its first second.
+  explicit LongWork(std::string what);
+  ~LongWork() { Clear(); }
+  LongWork(const LongWork&) = delete;
+  LongWork& operator=(const LongWork&) = delete;
+
+  // From one thread at a time. The live line goes when all is done.
+  void Report(int64_t done, int64_t total);
+  // Takes the live line away, for another to stand there.
+  void Clear();
+  // Report, for options that take a function; valid as long as this lives.
+  std::function<void(int64_t done, int64_t total)> Reporter();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string what_;
+  bool terminal_, live_ = false;
+  Clock::time_point began_, due_;
+};
+
+}  // namespace xp::cli

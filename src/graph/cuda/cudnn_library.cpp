@@ -9,6 +9,7 @@
 
 #include "exp/base/cudnn_parts.h"
 #include "exp/base/error.h"
+#include "exp/base/library_version.h"
 #include "src/graph/cuda/device.h"
 
 namespace xp::graph::cuda {
@@ -72,7 +73,7 @@ CudnnLibrary Load() {
 }  // namespace
 
 std::string CudnnLibrary::version_text() const {
-  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+  return CudnnVersionText(static_cast<int64_t>(version));
 }
 
 const CudnnLibrary& OpenCudnn() {

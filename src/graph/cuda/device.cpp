@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "exp/base/error.h"
+#include "exp/base/library_version.h"
 #include "exp/graph/backend.h"
 #include "kernels/content_hash.h"
 #include "src/graph/cuda/check.h"
@@ -12,10 +13,6 @@
 namespace xp::graph {
 namespace cuda {
 namespace {
-
-std::string CudaVersionText(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
 
 // Why the runtime sees no device, as a sentence without a full stop; empty when it sees one.
 std::string WhyNoDevice(int* count) {

@@ -29,6 +29,14 @@ void Expressions(const Row (&rows)[kCount]) {
 }
 
 template <size_t kCount>
+void Programs(const Row (&rows)[kCount]) {
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    CHECK(Run(row.text) == row.expected);
+  }
+}
+
+template <size_t kCount>
 void Refused(const Row (&rows)[kCount]) {
   for (const Row& row : rows) {
     CAPTURE(row.text);
@@ -88,7 +96,7 @@ TEST_CASE("formats that CPython refuses") {
       {"v = '%d' % 'a'\n", "%d takes a number"},
       {"v = '%(a)s %s' % {'a': 1}\n", "by name or by place"},
       {"v = str(len)\n", "t.py:1:5: a function has no text"},
-      {"v = f'{({1, 2})}'\n", "a set has no order"},
+      {"v = f'{({1, 2})}'\n", "no order that is the same each time"},
       {"x = []\nx.append(x)\nv = str(x)\n", "nested too deeply"},
   });
 }
@@ -197,4 +205,160 @@ TEST_CASE("strings are CPython's") {
       {"v = 'é'.upper()\n", "ASCII letters only"},
       {"v = 'a'.ljust(3, 'ab')\n", "one character"},
   });
+}
+TEST_CASE("iterators, views and ranges are CPython's") {
+  Programs({
+      {"__i = map(str, [1, 2, 3])\na = list(__i)\nb = list(__i)\n",
+       R"x({"a":["1","2","3"],"b":[]})x"},
+      {"__i = zip('ab', [1, 2])\nfor x in __i: break\nb = list(__i)\n",
+       R"x({"b":[["b",2]],"x":["a",1]})x"},
+      {"__i = (x * 2 for x in [1, 2, 3])\na = any(__i), list(__i)\nb = 4 in __i, list(__i)\n",
+       R"x({"a":[true,[4,6]],"b":[false,[]]})x"},
+      {"__i = iter = reversed([1, 2, 3, 4])\na = list(zip(__i, __i))\ndel iter\n",
+       R"x({"a":[[4,3],[2,1]]})x"},
+      {"__r = range(1, 10, 3)\na = __r[1], __r[-1], list(__r[1:]), len(__r), 4 in __r, __r == "
+       "range(1, 12, 3), __r == [1, 4, 7], isinstance(__r, list), bool(range(0))\n",
+       R"x({"a":[4,7,[4,7],3,true,false,false,false,false]})x"},
+      {"__d = dict(a=1)\n__k = __d.keys()\n__d['b'] = 2\na = list(__k), len(__k), 'b' in __k, "
+       "('b', 2) in __d.items(), 2 in __d.values()\nb = sorted(__d.keys() & {'b', 'c'}), "
+       "__d.keys() == {'a', 'b'}, __d.items() == [('a', 1)]\n",
+       R"x({"a":[["a","b"],2,true,true,true],"b":[["b"],true,false]})x"},
+      {"a = [1, 2, 3]\nfor x in a:\n    if x < 3: a.append(x + 2)\n",
+       R"x({"a":[1,2,3,3,4],"x":4})x"},
+      {"a = [1, 2, 3, 4]\nfor x in a: a.remove(x)\n", R"x({"a":[2,4],"x":3})x"},
+      {"a = [3, 2, 1]\nb = [a.pop() for _ in a]\n", R"x({"a":[3],"b":[1,2]})x"},
+      {"a, *b = map(int, '123')\n*c, d = range(3)\n", R"x({"a":1,"b":[2,3],"c":[0,1],"d":2})x"},
+      {"a = [*zip(*[(1, 2), (3, 4)])]\nb = dict(zip('ab', range(2)))\nc = list(map(lambda p, q: p "
+       "+ q, [1, 2], range(5)))\n",
+       R"x({"a":[[1,3],[2,4]],"b":{"a":0,"b":1},"c":[1,3]})x"},
+      {"r = range(3)\n", R"x({"r":[0,1,2]})x"},
+  });
+}
+
+TEST_CASE("what a set's order would decide is refused, all else of it is CPython's") {
+  Programs({
+      {"s = sorted({3, 1, 2}), sorted(list(set('banana'))), len(list({1, 2})), max({1, 5}), "
+       "sum({1, 2}), any({0, 1})\n",
+       R"x({"s":[[1,2,3],["a","b","n"],2,5,3,true]})x"},
+      {"a = list({3, 1, 2})\na.sort()\nb = a[0]\n", R"x({"a":[1,2,3],"b":1})x"},
+      {"a = sorted({x * 2 for x in {1, 2}}), sorted(x + 1 for x in {1, 2}), sorted(map(str, {1, "
+       "2})), sorted([x for x in {2, 1}])\n",
+       R"x({"a":[[2,4],[2,3],["1","2"],[1,2]]})x"},
+      {"a = 2 in [x for x in {1, 2}], {1, 2} == {2, 1}, {1} < {1, 2}, list({7}), tuple(set()), "
+       "str({7})\n",
+       R"x({"a":[true,true,true,[7],[],"{7}"]})x"},
+      {"s = {1, 2}\n__t = s\ns -= {1}\na = __t == {2}\ns = sorted(s)\n", R"x({"a":true,"s":[2]})x"},
+      {"a = sorted({*'ab', *'bc'}), sorted({'a', 'b'} | {'c'}), sorted({1, 2} ^ {2, 3}), "
+       "sorted({1, 2}.union([3]))\n",
+       R"x({"a":[["a","b","c"],["a","b","c"],[1,3],[1,2,3]]})x"},
+      {"a = sorted({'b', 'A'}, key=lambda x: x.lower())\n", R"x({"a":["A","b"]})x"},
+  });
+  Refused({
+      {"v = list({1, 2})[0]\n", "no order that is the same each time"},
+      {"v = [x for x in {1, 2}][:1]\n", "no order that is the same each time"},
+      {"for x in {1, 2}: v = x\n", "no order that is the same each time"},
+      {"v = list({1, 2})\n", "no order that is the same each time"},
+      {"v = tuple({'a', 'b'})\n", "no order that is the same each time"},
+      {"v = {x: 1 for x in {1, 2}}\n", "no order that is the same each time"},
+      {"v = ','.join({'a', 'b'})\n", "no order that is the same each time"},
+      {"a, b = {1, 2}\n", "no order that is the same each time"},
+      {"v = str({1, 2})\n", "no order that is the same each time"},
+      {"v = str([x for x in {1, 2}])\n", "no order that is the same each time"},
+      {"v = list({1, 2}) == [1, 2]\n", "no order that is the same each time"},
+      {"v = sum({0.1, 0.2})\n", "no order that is the same each time"},
+      {"v = list(enumerate({1, 2}))\n", "no order that is the same each time"},
+      {"v = list({1, 2}).pop()\n", "no order that is the same each time"},
+      {"v = min({1, 2}, key=lambda x: 0)\n", "no order that is the same each time"},
+      {"v = sorted({1, 2}, key=lambda x: 0)\n", "no order that is the same each time"},
+      {"v = [*{1, 2}]\n", "no order that is the same each time"},
+      {"v = dict.fromkeys({1, 2})\n", "no order that is the same each time"},
+      {"x = list({1, 2})\nx[0] = 5\n", "no order that is the same each time"},
+      {"x = list({1, 2})\ndel x[0]\n", "no order that is the same each time"},
+      {"v = list({1, 2}) + [3]\n", "no order that is the same each time"},
+      {"v = [0]\nv += {1, 2}\n", "no order that is the same each time"},
+      {"def f(*a): return a\nv = f(*{1, 2})\n", "no order that is the same each time"},
+      {"import copy\nv = copy.deepcopy(list({1, 2}))\n", "no order that is the same each time"},
+      {"v = (x for x in [1])\n", "make it a list"},
+      {"v = dict(a=1).keys()\n", "make it a list"},
+      {"v = len(zip([1]))\n", "has no length"},
+      {"v = zip([1])[0]\n", "can't be indexed"},
+      {"v = range(3) + [1]\n", "can't be applied"},
+      {"v = str(range(3))\n", "has no text"},
+      {"v = map(str, [1]).append(1)\n", "has no attribute"},
+      {"v = list(reversed(zip([1])))\n", "can't be reversed"},
+      {"d = {1: 2}\nfor k in d: d[k + 1] = 1\n", "gets or loses elements"},
+      {"import copy\nv = copy.copy(zip([1]))\n", "can't be copied"},
+      {"v = frozenset([1])\n", "`frozenset` can't be used"},
+      {"v = {1: 'a', '1': 'b'}\n", "can't tell apart"},
+      {"def f():\n    break\nf()\n", "outside of a loop"},
+      {"v = dict(None=1)\n", "`None` can't be"},
+      {"def f(a, *a): pass\n", "named twice"},
+      {"*a, *b = [1]\n", "two names with a *"},
+      {"v = '{}{1}'.format(1, 2)\n", "numbers all of its fields or none"},
+      {"v = hasattr('x', 'encode')\n", "can't be asked"},
+      {"v = isinstance(zip([1]), zip)\n", "can't be asked"},
+      {"d = dict(a=1)\nv = d.a\n", "write ['a']"},
+      {"d = dict(a=1)\nd.a = 2\n", "write ['a']"},
+      {"from collections import OrderedDict\nv = str(OrderedDict(a=1))\n", "no text"},
+  });
+}
+
+TEST_CASE("augmented assignments change what Python's change, and evaluate their target once") {
+  Programs({
+      {"x = [1, 2]\ny = x\ny *= 2\n", R"x({"x":[1,2,1,2],"y":[1,2,1,2]})x"},
+      {"x = [[1], [2]]\ny = x[0]\nx[0] *= 2\ny += (3,)\n", R"x({"x":[[1,1,3],[2]],"y":[1,1,3]})x"},
+      {"x = [5, 6, 7]\nl = [0, 1, 2]\nx[l.pop()] += 3\n", R"x({"l":[0,1],"x":[5,6,10]})x"},
+      {"n = 0\ndef f():\n    global n\n    n += 1\n    return n\nx = [1, 2, 3]\nx[f()] -= 5\n",
+       R"x({"n":1,"x":[1,-3,3]})x"},
+      {"s = {1, 2}\nt = s\nt &= {2, 3}\ns = sorted(s)\nt = sorted(t)\n", R"x({"s":[2],"t":[2]})x"},
+      {"d = dict(a=1)\ne = d\ne |= dict(b=2)\ne |= [('c', 3)]\n",
+       R"x({"d":{"a":1,"b":2,"c":3},"e":{"a":1,"b":2,"c":3}})x"},
+      {"d = dict(a=1)\ne = d\ne = e | dict(b=2)\n", R"x({"d":{"a":1},"e":{"a":1,"b":2}})x"},
+      {"x = (1, 2)\ny = x\ny += (3,)\ny *= 2\n", R"x({"x":[1,2],"y":[1,2,3,1,2,3]})x"},
+      {"x = [1, 2, 3]\nx[1:] += [4]\nx[::2] *= 1\n", R"x({"x":[1,2,3,4]})x"},
+      {"a = [0, 1]\ni = 0\ni, a[i] = 1, 9\n", R"x({"a":[0,9],"i":1})x"},
+      {"x = 7\nx //= 2\nx **= 2\nx %= 5\nx <<= 2\nx |= 1\nx ^= 3\n", R"x({"x":18})x"},
+      {"x = [1]\nx += x\nx += 'ab'\nx += {5: 6}\n", R"x({"x":[1,1,"a","b",5]})x"},
+      {"x = [1, 2, 3]\nx[::1] = [9]\nx[5:] = [8]\n", R"x({"x":[9,8]})x"},
+      {"import copy\na = [1]\nb = copy.deepcopy(dict(p=a, q=a, r=[a]))\nb['p'].append(2)\nc = "
+       "copy.copy([a])\nc[0].append(3)\n",
+       R"x({"a":[1,3],"b":{"p":[1,2],"q":[1,2],"r":[[1,2]]},"c":[[1,3]]})x"},
+      {"def f(): return; 5\nx = f()\nif 1: y = 2; z = 3\n", R"x({"x":null,"y":2,"z":3})x"},
+      {"x = 'b' if 'a' in'abc' else'c'\n", R"x({"x":"b"})x"},
+      {"v = {(1, (2, 3)): 'a'}[(1, (2, 3))], {2 ** 62: 1, 2.0 ** 62: 2}\n",
+       R"x({"v":["a",{"4611686018427387904":2}]})x"},
+      {"v = hasattr('x', 'nothing'), hasattr([], 'append'), hasattr({}, 'x'), getattr('x', "
+       "'nothing', 5)\nw = isinstance(None, type(None)), isinstance(1, ((str,), (int, float))), "
+       "type(None).__name__\n",
+       R"x({"v":[false,true,false,5],"w":[true,true,"NoneType"]})x"},
+      {"import os.path as osp\nv = osp.normpath('//a/./b/../c'), osp.normpath('///a'), "
+       "osp.normpath('a/../..'), osp.normpath(''), osp.abspath('//a'), osp.abspath('/a/../b/'), "
+       "osp.normpath('/..')\n",
+       R"x({"v":["//a/c","/a","..",".","//a","/b","/"]})x"},
+  });
+}
+
+// What mmengine 0.10.7's ConfigDict makes of it.
+TEST_CASE("_base_'s dicts merge, copy and take defaults as ConfigDicts do") {
+  const char* base = R"({"m":{"n":{"a":1,"b":2},"l":[1]}})";
+  auto run = [&](const char* text) { return Run(text, base); };
+  CHECK(run("m = _base_.m | dict(n=dict(b=3))\n") == R"({"m":{"l":[1],"n":{"a":1,"b":3}}})");
+  CHECK(run("m = dict(n=dict(b=3)) | _base_.m\n") == R"({"m":{"l":[1],"n":{"a":1,"b":2}}})");
+  CHECK(run("x = _base_.m | dict(k=1)\nx.n.a = 9\nm = _base_.m\n") ==
+        R"({"m":{"l":[1],"n":{"a":1,"b":2}},"x":{"k":1,"l":[1],"n":{"a":9,"b":2}}})");
+  CHECK(run("m = _base_.m\nm |= dict(n=dict(c=3))\n") ==
+        R"({"m":{"l":[1],"n":{"a":1,"b":2,"c":3}}})");
+  CHECK(run("m = dict(n=dict(z=1))\nm |= _base_.m\n") == R"({"m":{"l":[1],"n":{"a":1,"b":2}}})");
+  CHECK(run("m = _base_.m.n.to_dict()\nm['a'] = 7\nk = _base_.m.n.a\n") ==
+        R"({"k":1,"m":{"a":7,"b":2}})");
+  // What setdefault() returns isn't what it stores.
+  CHECK(run("_base_.m.setdefault('o', {}).update(x=1)\nm = _base_.m.o\n") == R"({"m":{}})");
+  CHECK(run("a = _base_.m.copy()\na.l.append(2)\na.n.a = 5\nm = _base_.m\n") ==
+        R"({"a":{"l":[1,2],"n":{"a":5,"b":2}},"m":{"l":[1],"n":{"a":5,"b":2}}})");
+  CHECK(run("from mmengine.config import ConfigDict\na = ConfigDict(x=dict(y=1))\na.x.y = 2\n"
+            "b = isinstance(a, ConfigDict), isinstance({}, ConfigDict), type(a) is dict\n") ==
+        R"({"a":{"x":{"y":2}},"b":[true,false,false]})");
+  CHECK(run("x = _base_.m.n\n_base_.m.merge(dict(n=dict(a=5)))\nx.b = 9\nm = _base_.m\n") ==
+        R"({"m":{"l":[1],"n":{"a":5,"b":2}},"x":{"a":1,"b":9}})");
+  CHECK_THROWS_WITH(run("_base_.m.update = 1\n"), ContainsSubstring("`update` is a method"));
 }

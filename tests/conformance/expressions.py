@@ -139,6 +139,8 @@ def anything(d):
 
 def plain(value):
     if isinstance(value, dict):
+        if len({str(k) for k in value}) < len(value):
+            raise TypeError  # 1 and '1', which a config can't tell apart
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(v) for v in value]

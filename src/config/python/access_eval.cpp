@@ -15,10 +15,11 @@ namespace {
 
 // Python's builtins that reach outside of the config, or make what it can't hold.
 constexpr std::string_view kRefused[] = {
-    "open",       "eval",      "exec",        "compile",      "__import__", "input",     "globals",
-    "locals",     "vars",      "dir",         "setattr",      "delattr",    "object",    "super",
-    "bytes",      "complex",   "id",          "hash",         "iter",       "next",      "slice",
-    "memoryview", "bytearray", "classmethod", "staticmethod", "property",   "breakpoint"};
+    "open",        "eval",         "exec",     "compile",    "__import__", "input",
+    "globals",     "locals",       "vars",     "dir",        "setattr",    "delattr",
+    "object",      "super",        "bytes",    "complex",    "id",         "hash",
+    "iter",        "next",         "slice",    "memoryview", "bytearray",  "frozenset",
+    "classmethod", "staticmethod", "property", "breakpoint"};
 
 }  // namespace
 
@@ -33,6 +34,17 @@ Value* Evaluator::Local(const std::string& name) {
   return nullptr;
 }
 
+// A builtin or a module's function; one object a name.
+Value Evaluator::NamedFunction(const std::string& name) {
+  Value& known = builtins_[name];
+  if (known.type == Type::kNone) {
+    FunctionObject function;
+    function.name = name;
+    known = arena_.Function(std::move(function));
+  }
+  return known;
+}
+
 Value Evaluator::EvalName(const Ast& ast) {
   const std::string& name = ast.text;
   if (Value* local = Local(name)) return *local;
@@ -40,11 +52,7 @@ Value Evaluator::EvalName(const Ast& ast) {
   if (name == "_base_" && base_.type == Type::kDict) return base_;
   if (name == "__name__") return Value::String("builtins");
   if (name == "__file__") return Value::String(source_ == nullptr ? "" : *source_);
-  if (IsBuiltin(name)) {
-    FunctionObject function;
-    function.name = name;
-    return arena_.Function(std::move(function));
-  }
+  if (IsBuiltin(name)) return NamedFunction(name);
   if (std::find(std::begin(kRefused), std::end(kRefused), name) != std::end(kRefused)) {
     Fail(ast, fmt::format("`{}` can't be used in a config", name),
          "configs are evaluated without running Python; write the value out");
@@ -166,30 +174,29 @@ Value Evaluator::Attribute(const Ast& at, const Value& object, const std::string
       Fail(at, fmt::format("`{}` can't be used in a config", full),
            "configs are evaluated without running Python; write the value out");
     }
-    FunctionObject function;
-    function.name = full;
-    return arena_.Function(std::move(function));
+    return NamedFunction(full);
   }
   if (object.type == Type::kFunction && object.function->code == nullptr &&
       object.function->self.type == Type::kNone) {
     const std::string full = object.function->name + "." + name;
     if (name == "__name__") return Value::String(object.function->name);
-    if (IsModuleMember(full)) {  // dict.fromkeys, str.lower
-      FunctionObject function;
-      function.name = full;
-      return arena_.Function(std::move(function));
-    }
+    if (IsModuleMember(full)) return NamedFunction(full);  // dict.fromkeys, str.lower
   }
   if (HasMethod(object, name)) {
+    Charge(at, sizeof(FunctionObject));
     FunctionObject method;
     method.name = name;
     method.self = object;
     return arena_.Function(std::move(method));
   }
   if (object.type == Type::kDict) {
-    if (const DictObject::Pair* pair = object.dict->Find("s" + name)) return pair->value;
+    const DictObject::Pair* pair = object.dict->Find("s" + name);
+    if (pair != nullptr && object.dict->config) return pair->value;
+    if (pair != nullptr)
+      Fail(at, fmt::format("a plain dict's key `{}` isn't an attribute", name),
+           fmt::format("write ['{}']", name));
     std::vector<std::string> names;
-    for (const DictObject::Pair& pair : object.dict->pairs) names.push_back(KeyText(pair.key));
+    for (const DictObject::Pair& known : object.dict->pairs) names.push_back(KeyText(known.key));
     Fail(at, fmt::format("the dict has no key `{}`", name), DidYouMean(Nearest(name, names)));
   }
   Fail(at, fmt::format("{} has no attribute `{}` that a config can use", WithArticle(object.type),
@@ -204,62 +211,76 @@ size_t Evaluator::Position(const Ast& at, int64_t index, size_t size) const {
   return static_cast<size_t>(position);
 }
 
-Value Evaluator::Subscript(const Ast& at, const Value& object, const Ast& index_ast) {
-  if (index_ast.kind == AstKind::kSlice) return Slice(at, object, index_ast);
-  Value index = Eval(index_ast);
+Value Evaluator::Subscript(const Ast& at, const Value& object, const Ast& index) {
+  if (index.kind == AstKind::kSlice) return Slice(at, object, EvalSlice(index));
+  return Element(at, object, Eval(index));
+}
+
+Value Evaluator::Element(const Ast& at, const Value& object, const Value& index) {
   if (object.type == Type::kModule && object.Text() == "os.environ") {
-    if (index.type != Type::kString) Fail(index_ast, "os.environ is indexed by strings");
+    if (index.type != Type::kString) Fail(at, "os.environ is indexed by strings");
     const char* value = std::getenv(index.Text().c_str());
     if (value != nullptr) return Value::String(value);
     Fail(at, fmt::format("the environment variable {} isn't set", index.Text()),
          "set it, or give a default with os.environ.get()");
   }
   if (object.type == Type::kDict) {
-    if (const DictObject::Pair* pair = object.dict->Find(Id(index_ast, index))) return pair->value;
+    if (const DictObject::Pair* pair = object.dict->Find(Id(at, index))) return pair->value;
     std::vector<std::string> names;
     for (const DictObject::Pair& pair : object.dict->pairs) names.push_back(KeyText(pair.key));
     Fail(at, fmt::format("the dict has no key {}", Shown(index)),
          DidYouMean(Nearest(KeyText(index), names)));
   }
-  if (!object.IsSequence() && object.type != Type::kString) {
-    Fail(at, fmt::format("{} can't be indexed", WithArticle(object.type)));
-  }
+  const bool range = object.type == Type::kRange;
+  if (!object.IsSequence() && !range && object.type != Type::kString)
+    Fail(at, fmt::format("{} can't be indexed", WithArticle(object.type)),
+         object.type == Type::kIterator || object.IsView() ? "make it a list: list(...)" : "");
   if (!index.IsIntegral())
-    Fail(index_ast, fmt::format("an index is an int, this is {}", WithArticle(index.type)));
-  if (object.IsSequence())
+    Fail(at, fmt::format("an index is an int, this is {}", WithArticle(index.type)));
+  if (object.type != Type::kString) {
+    RequireOrder(at, object);
     return object.list->items[Position(at, index.AsInt(), object.list->items.size())];
+  }
+  Look(at, object);
   std::vector<std::string> characters = Characters(object.Text());
   Value value = Value::String(characters[Position(at, index.AsInt(), characters.size())]);
   value.from = object.from;
   return value;
 }
 
-void Evaluator::SliceBounds(const Ast& at, const Ast& slice, size_t size, int64_t* from,
-                            int64_t* to, int64_t* step) {
-  auto count = static_cast<int64_t>(size);
-  auto part = [&](size_t which, int64_t missing, bool clamp) {
-    if (slice.kids[which] == nullptr) return missing;
-    Value value = Eval(*slice.kids[which]);
-    if (value.type == Type::kNone) return missing;
-    if (!value.IsIntegral()) Fail(at, "a slice needs ints");
-    int64_t index = value.AsInt();
-    if (!clamp) return index;
-    if (index < 0) index += count;
-    int64_t low = *step < 0 ? -1 : 0;
-    return std::min(std::max(index, low), *step < 0 ? count - 1 : count);
+Evaluator::SliceParts Evaluator::EvalSlice(const Ast& slice) {
+  auto part = [&](size_t i) {
+    return slice.kids[i] == nullptr ? Value::None() : Eval(*slice.kids[i]);
   };
-  *step = part(2, 1, false);
-  if (*step == 0) Fail(at, "a slice's step can't be 0");
-  *from = part(0, *step < 0 ? count - 1 : 0, true);
-  *to = part(1, *step < 0 ? -1 : count, true);
+  SliceParts parts;
+  parts.from = part(0);
+  parts.to = part(1);
+  parts.step = part(2);
+  return parts;
+}
+
+Evaluator::SliceBounds Evaluator::Bounds(const Ast& at, const SliceParts& slice,
+                                         size_t size) const {
+  const auto count = static_cast<int64_t>(size);
+  for (const Value* part : {&slice.from, &slice.to, &slice.step}) {
+    if (part->type != Type::kNone && !part->IsIntegral()) Fail(at, "a slice needs ints");
+  }
+  const int64_t step = slice.step.type == Type::kNone ? 1 : slice.step.AsInt();
+  if (step == 0) Fail(at, "a slice's step can't be 0");
+  auto bound = [&](const Value& part, int64_t missing) {
+    if (part.type == Type::kNone) return missing;
+    const int64_t index = part.AsInt() < 0 ? part.AsInt() + count : part.AsInt();
+    const int64_t low = step < 0 ? -1 : 0;
+    return std::min(std::max(index, low), step < 0 ? count - 1 : count);
+  };
+  return {bound(slice.from, step < 0 ? count - 1 : 0), bound(slice.to, step < 0 ? -1 : count),
+          step};
 }
 
 // The elements that the slice names, in its order.
-std::vector<size_t> Evaluator::SlicePositions(const Ast& at, const Ast& slice, size_t size) {
-  int64_t from = 0;
-  int64_t to = 0;
-  int64_t step = 1;
-  SliceBounds(at, slice, size, &from, &to, &step);
+std::vector<size_t> Evaluator::SlicePositions(const Ast& at, const SliceParts& slice,
+                                              size_t size) const {
+  const auto [from, to, step] = Bounds(at, slice, size);
   std::vector<size_t> positions;
   // The step may be huge: compare before adding it.
   for (int64_t i = from; step > 0 ? i < to : i > to;) {
@@ -271,10 +292,12 @@ std::vector<size_t> Evaluator::SlicePositions(const Ast& at, const Ast& slice, s
   return positions;
 }
 
-Value Evaluator::Slice(const Ast& at, const Value& object, const Ast& slice) {
+Value Evaluator::Slice(const Ast& at, const Value& object, const SliceParts& slice) {
   bool text = object.type == Type::kString;
-  if (!object.IsSequence() && !text)
+  if (!object.IsSequence() && object.type != Type::kRange && !text)
     Fail(at, fmt::format("{} can't be sliced", WithArticle(object.type)));
+  RequireOrder(at, object);
+  Look(at, object);
   std::vector<std::string> letters;
   if (text) letters = Characters(object.Text());
   std::string characters;

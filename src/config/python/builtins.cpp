@@ -29,10 +29,9 @@ const Evaluator::BuiltinFunction* Evaluator::FindBuiltin(const std::string& name
       {"dict", &Evaluator::MakeDict},
       {"divmod", &Evaluator::Calculate},
       {"enumerate", &Evaluator::Enumerate},
-      {"filter", &Evaluator::MapFilter},
+      {"filter", &Evaluator::Filter},
       {"float", &Evaluator::Convert},
       {"format", &Evaluator::Text},
-      {"frozenset", &Evaluator::Collect},
       {"getattr", &Evaluator::Attributes},
       {"hasattr", &Evaluator::Attributes},
       {"hex", &Evaluator::Text},
@@ -40,7 +39,7 @@ const Evaluator::BuiltinFunction* Evaluator::FindBuiltin(const std::string& name
       {"isinstance", &Evaluator::IsInstance},
       {"len", &Evaluator::Length},
       {"list", &Evaluator::Collect},
-      {"map", &Evaluator::MapFilter},
+      {"map", &Evaluator::Map},
       {"max", &Evaluator::Extreme},
       {"min", &Evaluator::Extreme},
       {"oct", &Evaluator::Text},
@@ -90,7 +89,7 @@ Value Evaluator::Range(const Ast& at, const std::string& name, Arguments& argume
     if (__builtin_add_overflow(i, step, &i)) break;
   }
   Charge(at, items.size() * sizeof(Value));
-  return arena_.List(std::move(items));
+  return arena_.List(std::move(items), Type::kRange);
 }
 
 Value Evaluator::Round(const Ast& at, const std::string& name, Arguments& arguments) {
@@ -168,16 +167,98 @@ Value Evaluator::Calculate(const Ast& at, const std::string& name, Arguments& ar
   return value.AsInt() < 0 ? Unary(at, "-", value) : Value::Int(value.AsInt());
 }
 
+namespace {
+
+// The name of a value's class; "" where it is none that a config can ask for.
+std::string ClassName(const Value& value) {
+  switch (value.type) {
+    case Type::kNone:
+      return "NoneType";
+    case Type::kFunction:
+    case Type::kLazy:
+    case Type::kModule:
+    case Type::kIterator:
+      return "";
+    case Type::kDict:
+      return value.dict->config ? "ConfigDict" : value.dict->ordered ? "OrderedDict" : "dict";
+    default:
+      return TypeName(value.type);
+  }
+}
+
+// Whether an attribute that a config can't use isn't there in Python either.
+bool KnowsAttributes(const Value& object, const std::string& attribute) {
+  // What values have beside the methods that configs can call, of all types.
+  static constexpr std::string_view kOthers[] = {"as_integer_ratio",
+                                                 "bit_count",
+                                                 "bit_length",
+                                                 "conjugate",
+                                                 "deepcopy",
+                                                 "denominator",
+                                                 "difference_update",
+                                                 "encode",
+                                                 "expandtabs",
+                                                 "freeze",
+                                                 "from_bytes",
+                                                 "fromhex",
+                                                 "fromkeys",
+                                                 "hex",
+                                                 "imag",
+                                                 "intersection_update",
+                                                 "is_integer",
+                                                 "isascii",
+                                                 "isdisjoint",
+                                                 "isprintable",
+                                                 "issubset",
+                                                 "issuperset",
+                                                 "istitle",
+                                                 "maketrans",
+                                                 "mapping",
+                                                 "move_to_end",
+                                                 "numerator",
+                                                 "real",
+                                                 "start",
+                                                 "step",
+                                                 "stop",
+                                                 "symmetric_difference",
+                                                 "symmetric_difference_update",
+                                                 "to_bytes",
+                                                 "translate",
+                                                 "unfreeze",
+                                                 "build_lazy",
+                                                 "pop",
+                                                 "count",
+                                                 "index",
+                                                 "lazy"};
+  const bool plain = object.type != Type::kFunction && object.type != Type::kLazy &&
+                     object.type != Type::kModule && object.type != Type::kIterator;
+  return plain && !attribute.starts_with("_") &&
+         std::find(std::begin(kOthers), std::end(kOthers), attribute) == std::end(kOthers);
+}
+
+}  // namespace
+
 Value Evaluator::IsInstance(const Ast& at, const std::string& name, Arguments& arguments) {
   Need(at, arguments, 2, 2, name);
   const auto& given = arguments.positional;
-  std::vector<Value> types =
-      given[1].type == Type::kTuple ? given[1].list->items : std::vector<Value>{given[1]};
-  for (const Value& type : types) {
-    if (type.type != Type::kFunction) Fail(at, "isinstance() takes a type");
+  const std::string is = ClassName(given[0]);
+  std::vector<Value> types{given[1]};
+  while (!types.empty()) {
+    const Value type = types.back();
+    types.pop_back();
+    if (type.type == Type::kTuple) {
+      types.insert(types.end(), type.list->items.begin(), type.list->items.end());
+      continue;
+    }
+    if (type.type != Type::kFunction) Fail(at, "isinstance() takes a type, or a tuple of types");
+    if (is.empty()) {
+      Fail(at,
+           fmt::format("what class {} is can't be asked in a config", WithArticle(given[0].type)));
+    }
     const std::string& wanted = type.function->name;
-    if (wanted == TypeName(given[0].type) || (wanted == "int" && given[0].type == Type::kBool))
-      return Value::Bool(true);
+    const bool derived =
+        (wanted == "int" && is == "bool") || (wanted == "dict" && given[0].type == Type::kDict);
+    if (wanted == is || wanted == "collections." + is || derived) return Value::Bool(true);
   }
   return Value::Bool(false);
 }
@@ -186,24 +267,29 @@ Value Evaluator::IsInstance(const Ast& at, const std::string& name, Arguments& a
 Value Evaluator::Kind(const Ast& at, const std::string& name, Arguments& arguments) {
   Need(at, arguments, 1, 1, name);
   const Value& value = arguments.positional[0];
-  if (name == "callable") return Value::Bool(value.type == Type::kFunction);
-  FunctionObject type;
-  type.name = TypeName(value.type);
-  return arena_.Function(std::move(type));
+  if (name == "callable")
+    return Value::Bool(value.type == Type::kFunction || value.type == Type::kLazy);
+  const std::string type = ClassName(value);
+  if (type.empty())
+    Fail(at, fmt::format("the type of {} can't be used in a config", WithArticle(value.type)));
+  return NamedFunction(type);
 }
 
 // hasattr, getattr
 Value Evaluator::Attributes(const Ast& at, const std::string& name, Arguments& arguments) {
-  auto& given = arguments.positional;
+  const auto& given = arguments.positional;
   Need(at, arguments, 2, name == "getattr" ? 3 : 2, name);
   if (given[1].type != Type::kString) Fail(at, fmt::format("{}() takes a name", name));
   const std::string& attribute = given[1].Text();
   const Value& object = given[0];
-  const bool key =
-      object.type == Type::kDict && object.dict->config && object.dict->Find("s" + attribute);
+  const bool config = object.type == Type::kDict && object.dict->config;
   const bool has =
-      HasMethod(object, attribute) || key ||
+      HasMethod(object, attribute) || (config && object.dict->Find("s" + attribute) != nullptr) ||
       (object.type == Type::kModule && IsModuleMember(object.Text() + "." + attribute));
+  if (!has && (name == "hasattr" || given.size() == 3) && !KnowsAttributes(object, attribute)) {
+    Fail(at, fmt::format("whether {} has `{}` can't be asked in a config", WithArticle(object.type),
+                         attribute));
+  }
   if (name == "hasattr") return Value::Bool(has);
   return !has && given.size() == 3 ? given[2] : Attribute(at, object, attribute);
 }

@@ -10,7 +10,6 @@ namespace xp::config::python {
 namespace {
 
 constexpr int kMaxCalls = 40;
-constexpr int kMaxCopy = 150;
 
 }  // namespace
 
@@ -79,7 +78,7 @@ Value Evaluator::Call(const Ast& ast) {
   // What a function returns is made here, whatever it is made of.
   value.origin = At(ast);
   value.history = nullptr;
-  bool scalar = !value.IsSequence() && value.type != Type::kDict && value.type != Type::kSet;
+  const bool scalar = !value.IsList() && !value.IsDict();
   if (scalar) value.from = Join(value.from, from);
   return value;
 }
@@ -164,8 +163,11 @@ Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Argum
   Value result;
   if (code.kind == AstKind::kLambda) {
     result = Eval(*code.kids[0]);
-  } else if (Block(*code.kids[0]) == Flow::kReturn) {
-    result = returned_;
+  } else {
+    const Flow flow = Block(*code.kids[0]);
+    if (flow == Flow::kBreak || flow == Flow::kContinue)
+      Fail(code, "`break` or `continue` outside of a loop");
+    if (flow == Flow::kReturn) result = returned_;
   }
   scopes_.resize(depth);
   visible_from_ = before;
@@ -218,98 +220,6 @@ std::string Evaluator::Id(const Ast& at, const Value& key) const {
 void Evaluator::SetKey(const Ast& at, DictObject& dict, const Value& key, Value value) {
   Charge(at, sizeof(DictObject::Pair));
   dict.Set(key, Id(at, key), std::move(value));
-}
-
-std::vector<Value> Evaluator::Iterate(const Ast& at, const Value& value) {
-  std::vector<Value> items;
-  if (value.IsSequence()) {
-    items = value.list->items;
-  } else if (value.type == Type::kDict || value.type == Type::kSet) {
-    for (const DictObject::Pair& pair : value.dict->pairs) items.push_back(pair.key);
-  } else if (value.type == Type::kString) {
-    for (std::string& character : Characters(value.Text()))
-      items.push_back(Value::String(std::move(character)));
-  } else {
-    Fail(at, fmt::format("{} can't be gone through item by item", WithArticle(value.type)));
-  }
-  Charge(at, items.size() * sizeof(Value));
-  return items;
-}
-
-Value Evaluator::DeepCopy(const Ast& at, const Value& value, int depth) {
-  if (depth > kMaxCopy) Fail(at, "the value is nested too deeply, or holds itself");
-  Step(at);
-  Value out = value;
-  if (value.IsSequence()) {
-    std::vector<Value> items;
-    for (const Value& item : value.list->items) items.push_back(DeepCopy(at, item, depth + 1));
-    Charge(at, items.size() * sizeof(Value));
-    out.list = arena_.List(std::move(items), value.type).list;
-  } else if (value.type == Type::kDict || value.type == Type::kSet) {
-    out.dict = arena_.Dict(value.dict->config).dict;
-    for (const DictObject::Pair& pair : value.dict->pairs)
-      out.dict->Set(pair.key, pair.id, DeepCopy(at, pair.value, depth + 1));
-    Charge(at, value.dict->pairs.size() * sizeof(DictObject::Pair));
-  }
-  return out;
-}
-
-// dict.update; a ConfigDict's goes into dicts that both have.
-void Evaluator::UpdateDict(const Ast& at, DictObject& dict, const Value& from, bool recursive,
-                           int depth) {
-  if (depth > kMaxCopy) Fail(at, "the value is nested too deeply, or holds itself");
-  if (from.type != Type::kDict && from.type != Type::kSet) {
-    for (const Value& pair : Iterate(at, from)) {
-      std::vector<Value> parts = Iterate(at, pair);
-      if (parts.size() != 2) Fail(at, "a dict is made of pairs");
-      SetKey(at, dict, parts[0], parts[1]);
-    }
-    return;
-  }
-  for (const DictObject::Pair& pair : std::vector<DictObject::Pair>(from.dict->pairs)) {
-    Step(at);
-    DictObject::Pair* mine = recursive ? dict.Find(pair.id) : nullptr;
-    if (mine != nullptr && mine->value.type == Type::kDict && pair.value.type == Type::kDict) {
-      UpdateDict(at, *mine->value.dict, pair.value, true, depth + 1);
-      dict.changed = true;
-    } else {
-      SetKey(at, dict, pair.key, dict.config ? Hook(at, pair.value) : pair.value);
-    }
-  }
-}
-
-// ConfigDict.merge: as the merging of files, `_delete_` included.
-void Evaluator::MergeConfig(const Ast& at, DictObject& dict, const Value& from, int depth) {
-  if (depth > kMaxCopy) Fail(at, "the value is nested too deeply, or holds itself");
-  if (from.type != Type::kDict) Fail(at, "merge() takes a dict");
-  const DictObject::Pair* flag = from.dict->Find("s_delete_");
-  if (flag != nullptr && Truthy(flag->value)) dict.Clear();
-  for (const DictObject::Pair& pair : std::vector<DictObject::Pair>(from.dict->pairs)) {
-    if (pair.id == "s_delete_") continue;
-    Step(at);
-    DictObject::Pair* mine = dict.Find(pair.id);
-    bool both =
-        mine != nullptr && mine->value.type == Type::kDict && pair.value.type == Type::kDict;
-    if (both) {
-      dict.changed = true;
-      MergeConfig(at, *mine->value.dict, pair.value, depth + 1);
-      continue;
-    }
-    Value value = Hook(at, DeepCopy(at, pair.value));
-    if (value.type == Type::kDict) value.dict->Erase("s_delete_");
-    SetKey(at, dict, pair.key, std::move(value));
-  }
-}
-
-Value Evaluator::MakeDict(const Ast& at, const std::string& name, Arguments& arguments) {
-  NeedCount(at, arguments, 0, 1, name);
-  Value dict = arena_.Dict();
-  if (!arguments.positional.empty()) UpdateDict(at, *dict.dict, arguments.positional[0], false);
-  for (auto& [key, value] : arguments.keywords) {
-    Charge(at, sizeof(DictObject::Pair));
-    dict.dict->Set(Value::String(key), "s" + key, std::move(value));
-  }
-  return dict;
 }
 
 }  // namespace xp::config::python

@@ -38,10 +38,12 @@ class Converter {
   }
 
  private:
-  [[noreturn]] static void Fail(const Value& value, const std::string& what) {
+  [[noreturn]] static void Fail(const Value& value, const std::string& what,
+                                const std::string& next = {}) {
     throw UsageError({.what = what,
                       .where = value.origin.Text(),
-                      .expected = "plain values: numbers, strings, lists, dicts"});
+                      .expected = "plain values: numbers, strings, lists, dicts",
+                      .next = next});
   }
 
   Node Content(const Value& value, int depth, size_t* weight) {
@@ -65,9 +67,16 @@ class Converter {
         return Node(value.lazy->Text());
       case Type::kList:
       case Type::kTuple:
+      case Type::kRange:
       case Type::kDict:
       case Type::kSet:
         return Container(value, depth, weight);
+      case Type::kIterator:
+      case Type::kKeys:
+      case Type::kValues:
+      case Type::kItems:
+        Fail(value, fmt::format("{} can't be a config value", WithArticle(value.type)),
+             "make it a list: list(...)");
       default:
         Fail(value, fmt::format("{} can't be a config value", WithArticle(value.type)));
     }
@@ -76,7 +85,7 @@ class Converter {
   // An object that several names share is converted once; its size counts each time, which stops
   // bombs.
   Node Container(const Value& value, int depth, size_t* weight) {
-    const void* object = value.IsSequence() ? static_cast<const void*>(value.list) : value.dict;
+    const void* object = value.IsList() ? static_cast<const void*>(value.list) : value.dict;
     auto done = done_.find(object);
     if (done == done_.end()) {
       if (depth > kMaxDepth || !open_.insert(object).second)
@@ -92,7 +101,8 @@ class Converter {
   }
 
   Node Fresh(const Value& value, int depth, size_t* weight) {
-    if (value.IsSequence()) {
+    if (value.IsList()) {
+      if (NoOrder(value)) Fail(value, kNoOrder, kSortIt);
       std::vector<Node> items;
       items.reserve(value.list->items.size());
       for (const Value& item : value.list->items) items.push_back(Convert(item, depth + 1, weight));
@@ -106,7 +116,13 @@ class Converter {
     }
     Node dict = Node::Dict();
     for (const DictObject::Pair& pair : value.dict->pairs) {
-      dict.Set(KeyText(pair.key), Convert(pair.value, depth + 1, weight));
+      const std::string key = KeyText(pair.key);
+      if (pair.key.type != Type::kString && value.dict->Find("s" + key) != nullptr)
+        Fail(pair.value,
+             fmt::format("the dict has the keys {0} and '{0}', which a config can't tell apart",
+                         key),
+             "rename one");
+      dict.Set(key, Convert(pair.value, depth + 1, weight));
     }
     return dict;
   }

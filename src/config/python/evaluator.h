@@ -12,6 +12,7 @@
 
 #include "exp/config/load.h"
 #include "src/config/python/ast.h"
+#include "src/config/python/cursor.h"
 #include "src/config/python/value.h"
 
 namespace xp::config::python {
@@ -65,6 +66,12 @@ class Evaluator {
     std::vector<std::pair<std::string, Value>> keywords;
   };
   static constexpr int kMaxEvalDepth = 700;
+  struct SliceParts {  // as written; None: left out
+    Value from, to, step;
+  };
+  struct SliceBounds {  // within a sequence, so that none is counted from its end
+    int64_t from, to, step;
+  };
   struct DepthGuard {
     DepthGuard(Evaluator& evaluator, const Ast& at) : evaluator_(evaluator) {
       if (++evaluator_.depth_ > kMaxEvalDepth) evaluator_.Fail(at, "evaluation nests too deeply");
@@ -92,8 +99,10 @@ class Evaluator {
   Flow While(const Ast& statement);
   void Assign(const Ast& target, Value value);
   void Unpack(const Ast& target, const Value& value);
+  void RequireSettable(const Ast& target, const Value& object) const;
   void SetItem(const Ast& at, const Value& object, const Value& index, Value value);
   void AugAssign(const Ast& statement);
+  bool InPlace(const Ast& at, const std::string& op, const Value& left, const Value& right);
   void Delete(const Ast& target);
   void DefineFunction(const Ast& statement);
   void Import(const Ast& statement);
@@ -102,7 +111,8 @@ class Evaluator {
   void BindBase(const Ast& line);
   void Bind(const std::string& name, Value value);
   void BindOutsideComprehension(const std::string& name, Value value);
-  void SetSlice(const Ast& target, const Value& object, const Ast& slice, const Value& value);
+  void SetSlice(const Ast& target, const Value& object, const SliceParts& slice,
+                const Value& value);
   void DeleteSlice(const Ast& target, const Value& object);
   Value Hook(const Ast& at, const Value& value, int depth = 0);
 
@@ -112,7 +122,8 @@ class Evaluator {
   Value EvalDisplay(const Ast& ast);
   Value EvalDict(const Ast& ast);
   Value EvalComprehension(const Ast& ast);
-  void Clause(const Ast& ast, size_t clause, const std::function<void()>& body);
+  // *unordered: whether a set was gone through.
+  void Clause(const Ast& ast, size_t clause, bool* unordered, const std::function<void()>& body);
   Value EvalFString(const Ast& ast);
   Value EvalCompare(const Ast& ast);
   bool Holds(const Ast& at, const std::string& op, const Value& left, const Value& right);
@@ -121,15 +132,17 @@ class Evaluator {
 
   // access_eval.cpp
   Value EvalName(const Ast& ast);
+  Value NamedFunction(const std::string& name);
   Value EvalChain(const Ast& ast);
   Value EvalPlaceholder(const Ast& ast);
   Value Attribute(const Ast& at, const Value& object, const std::string& name);
   Value Subscript(const Ast& at, const Value& object, const Ast& index);
-  Value Slice(const Ast& at, const Value& object, const Ast& slice);
+  Value Element(const Ast& at, const Value& object, const Value& index);
+  Value Slice(const Ast& at, const Value& object, const SliceParts& slice);
   size_t Position(const Ast& at, int64_t index, size_t size) const;
-  std::vector<size_t> SlicePositions(const Ast& at, const Ast& slice, size_t size);
-  void SliceBounds(const Ast& at, const Ast& slice, size_t size, int64_t* from, int64_t* to,
-                   int64_t* step);
+  SliceParts EvalSlice(const Ast& slice);
+  std::vector<size_t> SlicePositions(const Ast& at, const SliceParts& slice, size_t size) const;
+  SliceBounds Bounds(const Ast& at, const SliceParts& slice, size_t size) const;
   std::string ChainPath(const Ast& ast) const;
   Value Derived(Value value, const std::string& path);
   Value* Local(const std::string& name);
@@ -142,6 +155,7 @@ class Evaluator {
   Value Integers(const Ast& at, const std::string& op, int64_t a, int64_t b);
   Value Floats(const Ast& at, const std::string& op, double a, double b);
   Value Repeat(const Ast& at, const Value& value, int64_t count);
+  Value Merged(const Ast& at, const Value& left, const Value& right);
   Value Sets(const Ast& at, const std::string& op, const Value& left, const Value& right);
 
   // builtins.cpp, builtins_sequence.cpp, builtins_text.cpp
@@ -155,7 +169,9 @@ class Evaluator {
   Value IsInstance(const Ast& at, const std::string& name, Arguments& arguments);
   Value Kind(const Ast& at, const std::string& name, Arguments& arguments);
   Value Length(const Ast& at, const std::string& name, Arguments& arguments);
-  Value MapFilter(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Map(const Ast& at, const std::string& name, Arguments& arguments);
+  Value Filter(const Ast& at, const std::string& name, Arguments& arguments);
+  std::optional<std::vector<Value>> Row(const Ast& at, std::vector<Cursor>& columns);
   Value Print(const Ast& at, const std::string& name, Arguments& arguments);
   Value Range(const Ast& at, const std::string& name, Arguments& arguments);
   Value Reversed(const Ast& at, const std::string& name, Arguments& arguments);
@@ -195,8 +211,20 @@ class Evaluator {
   void UpdateDict(const Ast& at, DictObject& dict, const Value& from, bool recursive,
                   int depth = 0);
   void MergeConfig(const Ast& at, DictObject& dict, const Value& from, int depth = 0);
-  Value DeepCopy(const Ast& at, const Value& value, int depth = 0);
-  std::vector<Value> Iterate(const Ast& at, const Value& value);
+  // What is one object in the value is one in its copy. `done`: copies by their originals.
+  using Copies = std::unordered_map<const void*, Value>;
+  Value DeepCopy(const Ast& at, const Value& value, Copies& done, int depth = 0);
+  Value PlainCopy(const Ast& at, const Value& value, int depth = 0);  // ConfigDict.to_dict()
+  void AddAll(const Ast& at, const Value& set, const Value& from);
+
+  // iterate.cpp
+  Cursor Begin(const Ast& at, const Value& whole);
+  bool Next(const Ast& at, Cursor& cursor, Value* item);
+  void RequireOrder(const Ast& at, const Value& whole) const;
+  std::vector<Value> Iterate(const Ast& at, const Value& whole);  // refuses what has no order
+  std::vector<Value> Members(const Ast& at, const Value& whole);  // in any order
+  Value Iterator(std::vector<Value> items, bool unordered = false);
+  Value ListLike(const Value& other, std::vector<Value> items);  // of its type, ordered as it is
   // str(), repr() or ascii(), by conversion "s", "r" or "a".
   std::string Converted(const Ast& at, const Value& value, std::string_view conversion);
   std::string Format(const Ast& at, const Value& value, const std::string& spec);
@@ -233,6 +261,7 @@ class Evaluator {
   std::vector<std::shared_ptr<Scope>> scopes_;  // of functions and comprehensions, innermost last
   size_t visible_from_ = 0;                     // scopes before it belong to callers
   Value returned_;
+  std::unordered_map<std::string, Value> builtins_;  // those that were named, by name
   int depth_ = 0;
   int calls_ = 0;
 };

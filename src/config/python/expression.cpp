@@ -36,8 +36,11 @@ bool ExpressionParser::IsKeyword(std::string_view name) {
 }
 
 std::string ExpressionParser::Name(const char* what) {
-  if (Peek().kind != TokenKind::kName || IsKeyword(Peek().text))
-    Fail(fmt::format("{} is missing", what));
+  const std::string& text = Peek().text;
+  const bool constant = text == "None" || text == "True" || text == "False";
+  if (Peek().kind == TokenKind::kName && (constant || IsKeyword(text)))
+    Fail(fmt::format("`{}` can't be {}", text, what));
+  if (Peek().kind != TokenKind::kName) Fail(fmt::format("{} is missing", what));
   return tokens_[at_++].text;
 }
 
@@ -136,7 +139,12 @@ void ExpressionParser::Parameters(Ast& function, std::string_view end) {
     std::string star = Is("*") || Is("**") ? tokens_[at_++].text : "";
     if (star == "*" && keyword_only) Fail("a second * among the parameters");
     bool bare = star == "*" && Is(",");
-    function.names.push_back(bare ? star : star + Name("a parameter's name"));
+    const std::string name = bare ? "" : Name("a parameter's name");
+    for (const std::string& known : function.names) {
+      if (!name.empty() && known.substr(known.find_first_not_of('*')) == name)
+        Fail(fmt::format("the parameter `{}` is named twice", name));
+    }
+    function.names.push_back(star + name);
     keyword_only = keyword_only || star == "*";
     if (end == ")" && Take(":")) Expression();  // an annotation
     AstPtr fallback;

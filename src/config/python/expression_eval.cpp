@@ -33,8 +33,8 @@ void Evaluator::Charge(const Ast& at, size_t bytes) {
 void Evaluator::Look(const Ast& at, const Value& whole) {
   size_t size = 1;
   if (whole.type == Type::kString) size += whole.Text().size() / 16;
-  if (whole.IsSequence()) size += whole.list->items.size();
-  if (whole.type == Type::kDict || whole.type == Type::kSet) size += whole.dict->pairs.size();
+  if (whole.IsList()) size += whole.list->items.size();
+  if (whole.IsDict()) size += whole.dict->pairs.size();
   budget_.looked -= static_cast<int64_t>(size);
   if (budget_.looked < 0) Fail(at, "the config takes too long to evaluate");
 }
@@ -147,7 +147,9 @@ Value Evaluator::EvalDisplay(const Ast& ast) {
   std::vector<Value> items;
   for (const AstPtr& kid : ast.kids) {
     if (kid->kind == AstKind::kStarred) {
-      for (Value& item : Iterate(*kid, Eval(*kid->kids[0]))) items.push_back(std::move(item));
+      const Value whole = Eval(*kid->kids[0]);
+      for (Value& item : ast.kind == AstKind::kSet ? Members(*kid, whole) : Iterate(*kid, whole))
+        items.push_back(std::move(item));
     } else {
       items.push_back(Eval(*kid));
     }
@@ -178,27 +180,34 @@ Value Evaluator::EvalDict(const Ast& ast) {
   return dict;
 }
 
-void Evaluator::Clause(const Ast& ast, size_t clause, const std::function<void()>& body) {
+void Evaluator::Clause(const Ast& ast, size_t clause, bool* unordered,
+                       const std::function<void()>& body) {
   if (clause == ast.kids.size()) return body();
   const Ast& loop = *ast.kids[clause];
-  for (Value& item : Iterate(*loop.kids[1], Eval(*loop.kids[1]))) {
+  const Value whole = Eval(*loop.kids[1]);
+  *unordered = *unordered || NoOrder(whole);
+  if (ast.kind == AstKind::kDictComp) RequireOrder(*loop.kids[1], whole);
+  Cursor cursor = Begin(*loop.kids[1], whole);
+  for (Value item; Next(*loop.kids[1], cursor, &item);) {
     Step(loop);
     Assign(*loop.kids[0], std::move(item));
     bool passes = true;
     for (size_t i = 2; i < loop.kids.size() && passes; ++i) passes = Truthy(Eval(*loop.kids[i]));
-    if (passes) Clause(ast, clause + 1, body);
+    if (passes) Clause(ast, clause + 1, unordered, body);
   }
 }
 
 Value Evaluator::EvalComprehension(const Ast& ast) {
   bool dict = ast.kind == AstKind::kDictComp;
-  Value result = dict                            ? arena_.Dict()
-                 : ast.kind == AstKind::kSetComp ? arena_.Set()
-                                                 : arena_.List();
+  Value result = dict                              ? arena_.Dict()
+                 : ast.kind == AstKind::kSetComp   ? arena_.Set()
+                 : ast.kind == AstKind::kGenerator ? Iterator({})
+                                                   : arena_.List();
+  bool unordered = false;
   scopes_.push_back(std::make_shared<Scope>());
   scopes_.back()->comprehension = true;
   try {
-    Clause(ast, dict ? 2 : 1, [&] {
+    Clause(ast, dict ? 2 : 1, &unordered, [&] {
       Charge(ast, sizeof(Value));
       Value first = Eval(*ast.kids[0]);
       if (dict) {
@@ -214,6 +223,7 @@ Value Evaluator::EvalComprehension(const Ast& ast) {
     throw;
   }
   scopes_.pop_back();
+  if (result.IsList()) result.list->unordered = unordered;
   return result;
 }
 
@@ -249,12 +259,11 @@ bool Evaluator::Contains(const Ast& at, const Value& container, const Value& ite
       item.type == Type::kString) {
     return std::getenv(item.Text().c_str()) != nullptr;
   }
-  if (container.type == Type::kDict || container.type == Type::kSet) {
+  if (container.type == Type::kDict || container.type == Type::kSet ||
+      container.type == Type::kKeys)
     return container.dict->Find(Id(at, item)) != nullptr;
-  }
-  if (!container.IsSequence())
-    Fail(at, fmt::format("{} holds nothing that `in` could look for", WithArticle(container.type)));
-  for (const Value& candidate : container.list->items) {
+  Cursor cursor = Begin(at, container);
+  for (Value candidate; Next(at, cursor, &candidate);) {
     if (EqualElements(candidate, item, looked())) return true;
   }
   return false;
@@ -263,9 +272,13 @@ bool Evaluator::Contains(const Ast& at, const Value& container, const Value& ite
 // `is`: of numbers and strings CPython keeps some once, others not.
 bool Evaluator::Same(const Ast& at, const Value& left, const Value& right) {
   if (left.type != right.type) return false;
-  if (left.IsSequence())
-    return left.list == right.list ||
-           (left.type == Type::kTuple && left.list->items.empty() && right.list->items.empty());
+  if (left.IsView()) Fail(at, "whether two views are one object isn't known", "compare lists");
+  if (left.IsList() && left.list == right.list) return true;
+  if (left.type == Type::kTuple && Equal(left, right, looked())) {
+    if (left.list->items.empty()) return true;
+    Fail(at, "whether two equal tuples are one object isn't known", "compare them with ==");
+  }
+  if (left.IsList()) return false;
   if (left.type == Type::kDict || left.type == Type::kSet) return left.dict == right.dict;
   const bool small = left.type == Type::kBool ||
                      (left.type == Type::kInt && left.integer >= -5 && left.integer <= 256);
@@ -290,7 +303,10 @@ bool Evaluator::Holds(const Ast& at, const std::string& op, const Value& left, c
     return op[0] == '<' ? within(left, right) : within(right, left);
   }
   const std::partial_ordering order = Compare(left, right, looked());
-  return op == "<" ? order < 0 : op == ">" ? order > 0 : op == "<=" ? order <= 0 : order >= 0;
+  return op == "<"    ? std::is_lt(order)
+         : op == ">"  ? std::is_gt(order)
+         : op == "<=" ? std::is_lteq(order)
+                      : std::is_gteq(order);
 }
 
 Value Evaluator::EvalCompare(const Ast& ast) {

@@ -17,7 +17,7 @@ std::string Evaluator::Converted(const Ast& at, const Value& value, std::string_
     if (conversion == "a") return Ascii(value);
   } catch (const std::string& message) {
     const bool order = message == kNoOrder;
-    Fail(at, message, order ? "sort it: sorted(...)" : "");
+    Fail(at, message, order ? kSortIt : "");
   }
   Fail(at, fmt::format("`!{}` is no conversion of a format", conversion), "write !s, !r or !a");
 }
@@ -38,6 +38,11 @@ Value Evaluator::FormatField(const Ast& at, const std::string& name, const Argum
   const std::string first = name.substr(0, end);
   Value value;
   if (first.find_first_not_of("0123456789") == std::string::npos) {
+    // `next` counts the fields without a number; kNumbered once one has one.
+    constexpr size_t kNumbered = SIZE_MAX / 2;
+    if (first.empty() ? *next >= kNumbered : *next > 0 && *next < kNumbered)
+      Fail(at, "a format numbers all of its fields or none");
+    if (!first.empty()) *next = kNumbered;
     size_t index = first.empty() ? (*next)++ : first.size() > 4 ? SIZE_MAX : std::stoul(first);
     if (index >= arguments.positional.size())
       Fail(at, "the format asks for more values than there are");

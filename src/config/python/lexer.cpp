@@ -175,9 +175,8 @@ class Lexer {
       size_t end = at_;
       while (end < text_.size() && NamePart(text_[end])) ++end;
       size_t length = end - at_;
-      if (end < text_.size() && (text_[end] == '"' || text_[end] == '\'') && length <= 2) {
-        return String(length);
-      }
+      const bool quoted = end < text_.size() && (text_[end] == '"' || text_[end] == '\'');
+      if (quoted && IsPrefix(text_.substr(at_, length))) return String(length);
       Add(TokenKind::kName, std::string(text_.substr(at_, length)));
       Advance(length);
       return;
@@ -278,8 +277,11 @@ class Lexer {
     }
     std::string digits(text_.substr(at_, end - at_));
     for (size_t i = 0; i < digits.size(); ++i) {
-      const bool between = i > 0 && i + 1 < digits.size() && digits[i - 1] != '.' &&
-                           std::isxdigit(digits[i + 1]) != 0 && digits[i - 1] != '_';
+      auto digit = [&](char c) {
+        return base == 16 ? std::isxdigit(static_cast<unsigned char>(c)) != 0 : Digit(c);
+      };
+      const bool after = i > 0 && (digit(digits[i - 1]) || (i == 2 && base != 10 && base != 0));
+      const bool between = after && i + 1 < digits.size() && digit(digits[i + 1]);
       if (digits[i] == '_' && !between) Fail("not a number: " + digits.substr(0, 40));
     }
     digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
@@ -319,25 +321,20 @@ class Lexer {
       Fail("not a number: " + digits.substr(0, 40));
   }
 
+  // What may stand before a string's quote: other names, as `in'abc'`, are words.
+  static bool IsPrefix(std::string_view name) {
+    static constexpr std::string_view kPrefixes[] = {"r", "u", "f", "b", "rf", "fr", "rb", "br"};
+    std::string lower(name);
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return std::find(std::begin(kPrefixes), std::end(kPrefixes), lower) != std::end(kPrefixes);
+  }
+
   void String(size_t prefix_length) {
-    bool raw = false;
-    bool formatted = false;
-    for (size_t i = 0; i < prefix_length; ++i) {
-      switch (std::tolower(Peek(i))) {
-        case 'r':
-          raw = true;
-          break;
-        case 'f':
-          formatted = true;
-          break;
-        case 'u':
-          break;
-        case 'b':
-          Fail("bytes can't be config values", "write a string without the prefix b");
-        default:
-          Fail("an unknown string prefix");
-      }
-    }
+    const std::string_view prefix = text_.substr(at_, prefix_length);
+    const bool raw = prefix.find_first_of("rR") != std::string_view::npos;
+    const bool formatted = prefix.find_first_of("fF") != std::string_view::npos;
+    if (prefix.find_first_of("bB") != std::string_view::npos)
+      Fail("bytes can't be config values", "write a string without the prefix b");
     size_t open = at_ + prefix_length;
     char quote = text_[open];
     bool triple = text_.substr(open, 3) == std::string(3, quote);

@@ -78,14 +78,14 @@ Value Evaluator::SetMethod(const Ast& at, const std::string& name, const Value& 
   Need(at, arguments, 0, SIZE_MAX, name);
   if (name == "copy") NeedCount(at, arguments, 0, 0, name);
   Value set = name == "update" ? self : arena_.Set();
-  if (name != "update") UpdateDict(at, *set.dict, self, false);
+  if (name != "update") AddAll(at, set, self);
   for (const Value& other : arguments.positional) {
     Value right = arena_.Set();
-    for (const Value& item : Iterate(at, other)) SetKey(at, *right.dict, item, Value::None());
+    AddAll(at, right, other);
     if (name == "intersection" || name == "difference") {
       set = Sets(at, name == "intersection" ? "&" : "-", set, right);
     } else {
-      UpdateDict(at, *set.dict, right, false);
+      AddAll(at, set, right);
     }
   }
   return name == "update" ? Value::None() : set;
@@ -107,6 +107,7 @@ Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value&
     items.insert(items.end(), more.begin(), more.end());
     return Value::None();
   }
+  if (name == "insert" || name == "pop" || name == "index") RequireOrder(at, self);
   if (name == "insert") {
     Need(at, arguments, 2, 2, name);
     if (!given[0].IsIntegral()) Fail(at, "list.insert() takes an index");
@@ -129,7 +130,7 @@ Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value&
   if (bare) Need(at, arguments, 0, 0, name);
   if (name == "copy") {
     Charge(at, items.size() * sizeof(Value));
-    return arena_.List(items);
+    return ListLike(self, items);
   }
   if (name == "reverse") {
     std::reverse(items.begin(), items.end());
@@ -143,6 +144,7 @@ Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value&
     NeedCount(at, arguments, 0, 0, name);
     Arguments sorted{{self}, arguments.keywords};
     items = Sorted(at, name, sorted).list->items;
+    self.list->unordered = false;
     return Value::None();
   }
   Need(at, arguments, 1, 1, name);
@@ -175,24 +177,26 @@ Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value&
   }
   if (name == "merge") {
     Need(at, arguments, 1, 1, name);
-    MergeConfig(at, dict, given[0]);
+    // mmengine builds the dict anew: what names a dict in it keeps the old one.
+    Copies copies;
+    const Value merged = DeepCopy(at, self, copies);
+    MergeConfig(at, *merged.dict, given[0]);
+    dict.Clear();
+    for (const DictObject::Pair& pair : merged.dict->pairs) dict.Set(pair.key, pair.id, pair.value);
     return Value::None();
   }
   const bool bare = name == "keys" || name == "values" || name == "items" || name == "copy" ||
                     name == "to_dict" || name == "clear" || name == "popitem";
   if (bare) Need(at, arguments, 0, 0, name);
   if (name == "keys" || name == "values" || name == "items") {
-    std::vector<Value> items;
-    for (const DictObject::Pair& pair : dict.pairs) {
-      items.push_back(name == "keys"     ? pair.key
-                      : name == "values" ? pair.value
-                                         : arena_.List({pair.key, pair.value}, Type::kTuple));
-    }
-    Charge(at, items.size() * sizeof(Value));
-    return arena_.List(std::move(items));
+    Value view = self;
+    view.type = name == "keys" ? Type::kKeys : name == "values" ? Type::kValues : Type::kItems;
+    // A ConfigDict's values() and items() are lists.
+    return dict.config && name != "keys" ? arena_.List(Iterate(at, view)) : view;
   }
-  if (name == "copy" || name == "to_dict") {
-    Value copy = arena_.Dict(name == "copy" && dict.config);
+  if (name == "to_dict") return PlainCopy(at, self);
+  if (name == "copy") {
+    Value copy = arena_.Dict(dict.config);
     UpdateDict(at, *copy.dict, self, false);
     return copy;
   }
@@ -217,7 +221,7 @@ Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value&
     return value;
   }
   Value fallback = given.size() > 1 ? given[1] : Value::None();
-  if (name == "setdefault") SetKey(at, dict, given[0], fallback);
+  if (name == "setdefault") SetKey(at, dict, given[0], dict.config ? Hook(at, fallback) : fallback);
   // A ConfigDict's pop never fails; a plain dict's does without a default.
   if (name == "pop" && given.size() == 1 && !dict.config)
     Fail(at, fmt::format("the dict has no key {}", Shown(given[0])));

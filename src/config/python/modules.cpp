@@ -12,7 +12,7 @@
 namespace xp::config::python {
 namespace {
 
-const std::set<std::string>& Members() {
+const std::set<std::string>& ModuleMembers() {
   static const std::set<std::string> names{
       "copy.deepcopy",    "copy.copy",         "collections.OrderedDict",
       "itertools.chain",  "itertools.product", "math.ceil",
@@ -36,7 +36,32 @@ const std::set<std::string>& Members() {
 
 }  // namespace
 
-bool Evaluator::IsModuleMember(const std::string& name) { return Members().count(name) > 0; }
+namespace {
+
+// os.path.normpath: two slashes in front stay two.
+std::string NormalPath(const std::string& path) {
+  const size_t slashes = std::min(path.find_first_not_of('/'), path.size());
+  const std::string root(slashes == 2 ? 2 : std::min<size_t>(slashes, 1), '/');
+  std::vector<std::string> parts;
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    const std::string part = path.substr(at, end - at);
+    at = end + 1;
+    if (part.empty() || part == ".") continue;
+    if (part != ".." || (root.empty() && (parts.empty() || parts.back() == ".."))) {
+      parts.push_back(part);
+    } else if (!parts.empty()) {
+      parts.pop_back();
+    }
+  }
+  std::string out = root;
+  for (size_t i = 0; i < parts.size(); ++i) out += (i > 0 ? "/" : "") + parts[i];
+  return out.empty() ? "." : out;
+}
+
+}  // namespace
+
+bool Evaluator::IsModuleMember(const std::string& name) { return ModuleMembers().count(name) > 0; }
 
 bool IsStandardModule(const std::string& module) {
   // sys.stdlib_module_names of CPython 3.11.
@@ -70,13 +95,22 @@ Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& argum
   auto& given = arguments.positional;
   if (name == "copy.deepcopy" || name == "copy.copy") {
     Need(at, arguments, 1, 1, name);
-    if (name == "copy.deepcopy") return DeepCopy(at, given[0]);
+    Copies copies;
+    if (name == "copy.deepcopy") return DeepCopy(at, given[0], copies);
     Value copy = given[0];
-    if (copy.IsSequence()) copy.list = arena_.List(copy.list->items, copy.type).list;
+    if (copy.type == Type::kIterator || copy.IsView())
+      Fail(at, fmt::format("{} can't be copied", WithArticle(copy.type)));
+    if (copy.IsSequence()) {
+      Charge(at, copy.list->items.size() * sizeof(Value));
+      copy.list = ListLike(copy, copy.list->items).list;
+    }
     if (copy.type == Type::kDict || copy.type == Type::kSet) {
       copy.dict = arena_.Dict(copy.dict->config).dict;
-      for (const DictObject::Pair& pair : given[0].dict->pairs)
-        copy.dict->Set(pair.key, pair.id, pair.value);
+      if (copy.type == Type::kSet) {
+        AddAll(at, copy, given[0]);
+      } else {
+        UpdateDict(at, *copy.dict, given[0], false);
+      }
     }
     return copy;
   }
@@ -87,7 +121,7 @@ Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& argum
     for (const Value& part : given) {
       for (Value& item : Iterate(at, part)) items.push_back(std::move(item));
     }
-    return arena_.List(std::move(items));
+    return Iterator(std::move(items));
   }
   if (name == "itertools.product") {
     const std::optional<Value> repeat = Keyword(arguments, "repeat");
@@ -117,7 +151,7 @@ Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& argum
     std::vector<Value> tuples;
     tuples.reserve(rows.size());
     for (auto& row : rows) tuples.push_back(arena_.List(std::move(row), Type::kTuple));
-    return arena_.List(std::move(tuples));
+    return Iterator(std::move(tuples));
   }
   if (name == "dict.fromkeys") {
     Need(at, arguments, 1, 2, name);
@@ -177,15 +211,22 @@ Value Evaluator::Path(const Ast& at, const std::string& name, Arguments& argumen
     return pair(path.substr(0, dot), path.substr(dot));
   }
   if (name == "os.path.expanduser") {
+    if (path.empty() || path[0] != '~') return Value::String(path);
     const char* home = std::getenv("HOME");
-    if (home == nullptr || (path != "~" && path.rfind("~/", 0) != 0)) return Value::String(path);
-    return Value::String(home + path.substr(1));
+    if (home == nullptr || (path.size() > 1 && path[1] != '/'))
+      Fail(at, fmt::format("whose home `{}` means isn't known", path), "write the path out");
+    std::string expanded = home;
+    expanded.erase(expanded.find_last_not_of('/') + 1);
+    expanded += path.substr(1);
+    return Value::String(expanded.empty() ? "/" : expanded);
   }
-  std::filesystem::path normal = path;
-  if (name == "os.path.abspath") normal = std::filesystem::absolute(normal);
-  path = normal.lexically_normal().string();
-  if (path.size() > 1 && path.back() == '/') path.pop_back();
-  return Value::String(path.empty() ? "." : path);
+  if (name == "os.path.abspath" && !path.starts_with('/')) {
+    std::error_code error;
+    const std::string here = std::filesystem::current_path(error).string();
+    if (error) Fail(at, "the working directory can't be told: " + error.message());
+    path = here + "/" + path;
+  }
+  return Value::String(NormalPath(path));
 }
 
 }  // namespace xp::config::python

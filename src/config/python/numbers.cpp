@@ -217,14 +217,17 @@ std::partial_ordering CompareNumbers(const Value& a, const Value& b) {
   if (a.type == Type::kFloat && b.type == Type::kFloat) return a.number <=> b.number;
   if (b.type != Type::kFloat) {
     if (a.type != Type::kFloat) return ToWide(a) <=> ToWide(b);
-    return 0 <=> CompareNumbers(b, a);
+    const std::partial_ordering order = CompareNumbers(b, a);
+    return std::is_lt(order)   ? std::partial_ordering::greater
+           : std::is_gt(order) ? std::partial_ordering::less
+                               : order;
   }
   if (std::isnan(b.number)) return std::partial_ordering::unordered;
   if (b.number >= 0x1p64) return std::partial_ordering::less;
   if (b.number < -0x1p63) return std::partial_ordering::greater;
   const double whole = std::floor(b.number);
   const std::partial_ordering order = ToWide(a) <=> static_cast<Wide>(whole);
-  return order == 0 && b.number > whole ? std::partial_ordering::less : order;
+  return std::is_eq(order) && b.number > whole ? std::partial_ordering::less : order;
 }
 
 double ToDouble(const Value& number) {

@@ -136,11 +136,16 @@ Value Evaluator::Repeat(const Ast& at, const Value& value, int64_t count) {
   items.reserve(size * times);
   for (size_t i = 0; i < times; ++i)
     items.insert(items.end(), value.list->items.begin(), value.list->items.end());
-  return arena_.List(std::move(items), value.type);
+  return ListLike(value, std::move(items));
 }
 
 Value Evaluator::Sets(const Ast& at, const std::string& op, const Value& left, const Value& right) {
   Value out = arena_.Set();
+  if (op == "|") {
+    AddAll(at, out, left);
+    AddAll(at, out, right);
+    return out;
+  }
   for (const DictObject::Pair& pair : left.dict->pairs) {
     bool both = right.dict->Find(pair.id) != nullptr;
     if (both == (op == "&")) SetKey(at, *out.dict, pair.key, Value::None());
@@ -174,7 +179,9 @@ Value Evaluator::Binary(const Ast& at, const std::string& op, const Value& left,
       std::vector<Value> items = left.list->items;
       items.insert(items.end(), right.list->items.begin(), right.list->items.end());
       Charge(at, items.size() * sizeof(Value));
-      return arena_.List(std::move(items), left.type);
+      Value list = ListLike(left, std::move(items));
+      list.list->unordered = left.list->unordered || right.list->unordered;
+      return list;
     }
   }
   if (op == "*") {
@@ -183,14 +190,12 @@ Value Evaluator::Binary(const Ast& at, const std::string& op, const Value& left,
     if (left_repeats && right.IsIntegral()) return Repeat(at, left, right.AsInt());
     if (right_repeats && left.IsIntegral()) return Repeat(at, right, left.AsInt());
   }
-  if (op == "|" && left.type == right.type &&
-      (left.type == Type::kDict || left.type == Type::kSet)) {
-    Value merged = left.type == Type::kDict ? arena_.Dict(left.dict->config) : arena_.Set();
-    UpdateDict(at, *merged.dict, left, false);
-    UpdateDict(at, *merged.dict, right, false);
-    return merged;
-  }
-  if (left.type == Type::kSet && right.type == Type::kSet && (op == "&" || op == "-" || op == "^"))
+  if (op == "|" && left.type == Type::kDict && right.type == Type::kDict)
+    return Merged(at, left, right);
+  auto set = [](const Value& value) {
+    return value.type == Type::kSet || value.type == Type::kKeys;
+  };
+  if (set(left) && set(right) && (op == "|" || op == "&" || op == "-" || op == "^"))
     return Sets(at, op, left, right);
   if ((left.type == Type::kBig || left.IsNumber()) &&
       (right.type == Type::kBig || right.IsNumber()))

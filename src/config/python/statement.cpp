@@ -52,6 +52,10 @@ class ModuleParser : public ExpressionParser {
     EndLine();
   }
 
+  bool LineEnds() const {
+    return Peek().kind == TokenKind::kNewline || Peek().kind == TokenKind::kEnd || Is(";");
+  }
+
   void EndLine() {
     if (Peek().kind == TokenKind::kEnd) return;
     if (Peek().kind != TokenKind::kNewline) Fail("text after the statement");
@@ -179,8 +183,7 @@ class ModuleParser : public ExpressionParser {
                                   : AstKind::kAssert);
     ++at_;
     if (is_return) {
-      bool empty = Peek().kind == TokenKind::kNewline || Peek().kind == TokenKind::kEnd;
-      Add(*node, empty ? nullptr : ExpressionList());
+      Add(*node, LineEnds() ? nullptr : ExpressionList());
       return node;
     }
     Add(*node, is_delete ? ExpressionList() : Expression());
@@ -191,8 +194,7 @@ class ModuleParser : public ExpressionParser {
   AstPtr Raise() {
     AstPtr node = New(AstKind::kRaise);
     ++at_;
-    const bool empty = Peek().kind == TokenKind::kNewline || Peek().kind == TokenKind::kEnd;
-    Add(*node, empty ? nullptr : Expression());
+    Add(*node, LineEnds() ? nullptr : Expression());
     if (Take("from")) Expression();
     return node;
   }

@@ -121,7 +121,11 @@ Evaluator::Flow Evaluator::Block(const Ast& block) {
 }
 
 Evaluator::Flow Evaluator::For(const Ast& statement) {
-  for (Value& item : Iterate(*statement.kids[1], Eval(*statement.kids[1]))) {
+  const Ast& at = *statement.kids[1];
+  const Value whole = Eval(at);
+  RequireOrder(at, whole);
+  Cursor cursor = Begin(at, whole);
+  for (Value item; Next(at, cursor, &item);) {
     Step(statement);
     Assign(*statement.kids[0], std::move(item));
     Flow flow = Block(*statement.kids[2]);
@@ -180,24 +184,15 @@ void Evaluator::Assign(const Ast& target, Value value) {
       return;
     case AstKind::kAttribute: {
       Value object = EvalChain(*target.kids[0]);
-      if (object.type == Type::kLazy) {
-        Fail(target,
-             fmt::format("`{}` isn't read, so that nothing in it can be set", object.lazy->Text()),
-             LazyAdvice(*object.lazy, "write the value out"));
-      }
-      if (object.type != Type::kDict)
-        Fail(target, fmt::format("{} has no attributes to set", WithArticle(object.type)));
+      RequireSettable(target, object);
       SetItem(target, object, Value::String(target.text), std::move(value));
       return;
     }
     case AstKind::kSubscript: {
       Value object = EvalChain(*target.kids[0]);
       const Ast& index = *target.kids[1];
-      if (index.kind != AstKind::kSlice) {
-        SetItem(target, object, Eval(index), std::move(value));
-        return;
-      }
-      SetSlice(target, object, index, value);
+      if (index.kind == AstKind::kSlice) return SetSlice(target, object, EvalSlice(index), value);
+      SetItem(target, object, Eval(index), std::move(value));
       return;
     }
     default:
@@ -205,12 +200,31 @@ void Evaluator::Assign(const Ast& target, Value value) {
   }
 }
 
-void Evaluator::SetSlice(const Ast& target, const Value& object, const Ast& slice,
+// object.name = value: of ConfigDicts only.
+void Evaluator::RequireSettable(const Ast& target, const Value& object) const {
+  if (object.type == Type::kLazy) {
+    Fail(target,
+         fmt::format("`{}` isn't read, so that nothing in it can be set", object.lazy->Text()),
+         LazyAdvice(*object.lazy, "write the value out"));
+  }
+  if (object.type != Type::kDict)
+    Fail(target, fmt::format("{} has no attributes to set", WithArticle(object.type)));
+  if (!object.dict->config)
+    Fail(target, "a plain dict's keys aren't attributes",
+         fmt::format("write ['{}'] = ...", target.text));
+  if (HasMethod(object, target.text))
+    Fail(target, fmt::format("`{}` is a method of the dict", target.text),
+         fmt::format("write ['{}'] = ...", target.text));
+}
+
+void Evaluator::SetSlice(const Ast& target, const Value& object, const SliceParts& slice,
                          const Value& value) {
   if (object.type != Type::kList) Fail(target, "only a list's slice can be set");
+  RequireOrder(target, object);
   auto& list = object.list->items;
   std::vector<Value> items = Iterate(target, value);
-  if (slice.kids[2] != nullptr) {
+  auto [from, to, step] = Bounds(target, slice, list.size());
+  if (step != 1) {
     std::vector<size_t> positions = SlicePositions(target, slice, list.size());
     if (positions.size() != items.size()) {
       Fail(target,
@@ -219,10 +233,6 @@ void Evaluator::SetSlice(const Ast& target, const Value& object, const Ast& slic
     for (size_t i = 0; i < positions.size(); ++i) list[positions[i]] = std::move(items[i]);
     return;
   }
-  int64_t from = 0;
-  int64_t to = 0;
-  int64_t step = 1;
-  SliceBounds(target, slice, list.size(), &from, &to, &step);
   to = std::max(from, to);
   list.erase(list.begin() + from, list.begin() + to);
   list.insert(list.begin() + from, items.begin(), items.end());
@@ -230,9 +240,10 @@ void Evaluator::SetSlice(const Ast& target, const Value& object, const Ast& slic
 
 void Evaluator::DeleteSlice(const Ast& target, const Value& object) {
   if (object.type != Type::kList) Fail(target, "only a list's slice can be deleted");
+  RequireOrder(target, object);
   auto& list = object.list->items;
   std::vector<bool> drop(list.size());
-  for (size_t i : SlicePositions(target, *target.kids[1], list.size())) drop[i] = true;
+  for (size_t i : SlicePositions(target, EvalSlice(*target.kids[1]), list.size())) drop[i] = true;
   std::vector<Value> kept;
   for (size_t i = 0; i < list.size(); ++i) {
     if (!drop[i]) kept.push_back(std::move(list[i]));
@@ -244,7 +255,9 @@ void Evaluator::Unpack(const Ast& target, const Value& value) {
   std::vector<Value> items = Iterate(target, value);
   size_t star = target.kids.size();
   for (size_t i = 0; i < target.kids.size(); ++i) {
-    if (target.kids[i]->kind == AstKind::kStarred) star = i;
+    if (target.kids[i]->kind != AstKind::kStarred) continue;
+    if (star < target.kids.size()) Fail(target, "two names with a * share the values");
+    star = i;
   }
   bool starred = star < target.kids.size();
   size_t fixed = target.kids.size() - (starred ? 1 : 0);
@@ -275,7 +288,7 @@ Value Evaluator::Hook(const Ast& at, const Value& value, int depth) {
     std::vector<Value> items;
     for (const Value& item : value.list->items) items.push_back(Hook(at, item, depth + 1));
     Charge(at, items.size() * sizeof(Value));
-    out.list = arena_.List(std::move(items), value.type).list;
+    out.list = ListLike(value, std::move(items)).list;
   } else if (value.type == Type::kDict && !value.dict->config) {
     out.dict = arena_.Dict(true).dict;
     for (const DictObject::Pair& pair : value.dict->pairs) {
@@ -294,30 +307,76 @@ void Evaluator::SetItem(const Ast& at, const Value& object, const Value& index, 
   if (object.type != Type::kList)
     Fail(at, fmt::format("{}'s elements can't be set", WithArticle(object.type)));
   if (!index.IsIntegral()) Fail(at, "a list's index is an int");
+  RequireOrder(at, object);
   object.list->items[Position(at, index.AsInt(), object.list->items.size())] = std::move(value);
 }
 
+// Changes what `left` is, so that every name for it sees the change; false for what can't change.
+bool Evaluator::InPlace(const Ast& at, const std::string& op, const Value& left,
+                        const Value& right) {
+  if (left.type == Type::kList && op == "+") {
+    const bool unordered = NoOrder(right);
+    std::vector<Value> items = Members(at, right);
+    left.list->items.insert(left.list->items.end(), items.begin(), items.end());
+    left.list->unordered = left.list->unordered || unordered;
+    return true;
+  }
+  if (left.type == Type::kList && op == "*" && right.IsIntegral()) {
+    left.list->items = Repeat(at, left, right.AsInt()).list->items;
+    return true;
+  }
+  if (left.type == Type::kDict && op == "|") {
+    UpdateDict(at, *left.dict, right, left.dict->config);
+    return true;
+  }
+  const bool sets = op == "|" || op == "&" || op == "-" || op == "^";
+  if (left.type == Type::kSet && sets && (right.type == Type::kSet || right.type == Type::kKeys)) {
+    const Value result = Sets(at, op, left, right);
+    left.dict->Clear();
+    AddAll(at, left, result);
+    return true;
+  }
+  return false;
+}
+
+// The target's object and index are evaluated once, before the value, as in Python.
 void Evaluator::AugAssign(const Ast& statement) {
   const Ast& target = *statement.kids[0];
-  Value left = Eval(target);
-  Value right = Eval(*statement.kids[1]);
-  // += on a list changes it in place, so that every name for it sees the change.
-  if (statement.text == "+" && left.type == Type::kList) {
-    std::vector<Value> items = Iterate(statement, right);
-    Charge(statement, items.size() * sizeof(Value));
-    left.list->items.insert(left.list->items.end(), items.begin(), items.end());
-    Assign(target, left);
-    return;
+  const bool attribute = target.kind == AstKind::kAttribute;
+  const bool inside = attribute || target.kind == AstKind::kSubscript;
+  if (!inside && target.kind != AstKind::kName) Fail(target, "this can't be assigned to");
+  const bool sliced = inside && !attribute && target.kids[1]->kind == AstKind::kSlice;
+  Value object, index;
+  SliceParts slice;
+  Value left;
+  if (inside) {
+    const std::string path = ChainPath(target);
+    object = EvalChain(*target.kids[0]);
+    if (attribute) RequireSettable(target, object);
+    if (sliced) {
+      slice = EvalSlice(*target.kids[1]);
+    } else {
+      index = attribute ? Value::String(target.text) : Eval(*target.kids[1]);
+    }
+    left = sliced ? Slice(target, object, slice) : Element(target, object, index);
+    left.from = Join(left.from, object.from);
+    if (!path.empty()) left = Place(Derived(std::move(left), path), target);
+  } else {
+    left = Eval(target);
   }
-  if (statement.text == "|" && left.type == right.type &&
-      (left.type == Type::kDict || left.type == Type::kSet)) {
-    UpdateDict(statement, *left.dict, right, false);
-    Assign(target, left);
-    return;
+  const Value right = Eval(*statement.kids[1]);
+  Value value = left;
+  if (!InPlace(statement, statement.text, left, right)) {
+    value = Place(Binary(statement, statement.text, left, right), statement);
+    value.from = Join(left.from, right.from);
   }
-  Value value = Place(Binary(statement, statement.text, left, right), statement);
-  value.from = Join(left.from, right.from);
-  Assign(target, std::move(value));
+  if (sliced) {
+    SetSlice(target, object, slice, value);
+  } else if (inside) {
+    SetItem(target, object, index, std::move(value));
+  } else {
+    Bind(target.text, std::move(value));
+  }
 }
 
 void Evaluator::Delete(const Ast& target) {
@@ -343,6 +402,7 @@ void Evaluator::Delete(const Ast& target) {
   } else {
     index = Eval(*target.kids[1]);
   }
+  RequireOrder(target, object);
   if (object.type == Type::kDict) {
     if (!object.dict->Erase(Id(target, index)))
       Fail(target, fmt::format("the dict has no key {}", Shown(index)));

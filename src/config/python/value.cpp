@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "src/config/python/numbers.h"
@@ -16,14 +17,15 @@ constexpr int kMaxDepth = 150;
 }  // namespace
 
 const char* TypeName(Type type) {
-  static constexpr const char* kNames[] = {"None", "bool",   "int",      "float", "str",
-                                           "list", "tuple",  "dict",     "set",   "function",
-                                           "type", "module", "ellipsis", "int"};
+  static constexpr const char* kNames[] = {
+      "None",     "bool",      "int",         "float",      "str",    "list",     "tuple",
+      "dict",     "set",       "function",    "type",       "module", "ellipsis", "range",
+      "iterator", "dict_keys", "dict_values", "dict_items", "int"};
   return kNames[static_cast<size_t>(type)];
 }
 
 std::string WithArticle(Type type) {
-  const std::string name = TypeName(type);
+  std::string name = TypeName(type);
   if (type == Type::kNone) return name;
   return (name[0] == 'i' || name[0] == 'e' ? "an " : "a ") + name;
 }
@@ -166,7 +168,7 @@ Value Arena::Lazy(LazyObject lazy) {
   return out;
 }
 
-bool KeyId(const Value& key, std::string* id) {
+bool KeyId(const Value& key, std::string* id, int depth) {
   switch (key.type) {
     case Type::kString:
       *id = "s" + key.Text();
@@ -192,10 +194,11 @@ bool KeyId(const Value& key, std::string* id) {
       return true;
     }
     case Type::kTuple: {
+      if (NoOrder(key)) return false;
       *id = "t";
       for (const Value& item : key.list->items) {
         std::string part;
-        if (item.type == Type::kTuple || !KeyId(item, &part)) return false;
+        if (depth > 20 || !KeyId(item, &part, depth + 1)) return false;
         *id += std::to_string(part.size()) + ":" + part;
       }
       return true;
@@ -206,6 +209,11 @@ bool KeyId(const Value& key, std::string* id) {
     default:
       return false;
   }
+}
+
+bool NoOrder(const Value& value) {
+  if (value.type == Type::kSet) return value.dict->pairs.size() > 1;
+  return value.IsList() && value.list->unordered && value.list->items.size() > 1;
 }
 
 bool Truthy(const Value& value) {
@@ -221,9 +229,13 @@ bool Truthy(const Value& value) {
       return !value.Text().empty();
     case Type::kList:
     case Type::kTuple:
+    case Type::kRange:
       return !value.list->items.empty();
     case Type::kDict:
     case Type::kSet:
+    case Type::kKeys:
+    case Type::kValues:
+    case Type::kItems:
       return !value.dict->pairs.empty();
     default:
       return true;
@@ -243,7 +255,9 @@ void Look(Looked looked, const Value& value) {
 
 bool EqualPairs(const DictObject& a, const DictObject& b, Looked looked) {
   if (a.pairs.size() != b.pairs.size()) return false;
-  for (const DictObject::Pair& pair : a.pairs) {
+  for (size_t i = 0; i < a.pairs.size(); ++i) {
+    const DictObject::Pair& pair = a.pairs[i];
+    if (a.ordered && b.ordered && b.pairs[i].id != pair.id) return false;
     const DictObject::Pair* other = b.Find(pair.id);
     if (other == nullptr || !EqualElements(pair.value, other->value, looked)) return false;
   }
@@ -254,7 +268,18 @@ bool EqualPairs(const DictObject& a, const DictObject& b, Looked looked) {
 
 bool Equal(const Value& a, const Value& b, Looked looked) {
   Look(looked, a);
-  if (a.IsReal() && b.IsReal()) return CompareNumbers(a, b) == 0;
+  if (a.IsReal() && b.IsReal()) return std::is_eq(CompareNumbers(a, b));
+  auto keys = [](const Value& value) {
+    return value.type == Type::kSet || value.type == Type::kKeys;
+  };
+  if (keys(a) && keys(b)) {
+    return a.dict->pairs.size() == b.dict->pairs.size() &&
+           std::all_of(a.dict->pairs.begin(), a.dict->pairs.end(),
+                       [&](const auto& pair) { return b.dict->Find(pair.id) != nullptr; });
+  }
+  if (a.IsView() && b.IsDict() && b.type != Type::kDict)
+    throw fmt::format("{} can't be compared with {}", TypeName(a.type), TypeName(b.type));
+  if (b.IsView() && a.type == Type::kSet) return Equal(b, a, looked);
   if (a.type != b.type) return false;
   const Looked inside{looked.left, looked.depth + 1};
   switch (a.type) {
@@ -265,9 +290,13 @@ bool Equal(const Value& a, const Value& b, Looked looked) {
       if (a.function->code == nullptr && a.function->self.type == Type::kNone)
         return b.function->code == nullptr && a.function->name == b.function->name;
       return a.function == b.function;
+    case Type::kIterator:
+      return a.list == b.list;
     case Type::kList:
-    case Type::kTuple: {
+    case Type::kTuple:
+    case Type::kRange: {
       if (a.list == b.list) return true;
+      if (NoOrder(a) || NoOrder(b)) throw std::string(kNoOrder);
       if (a.list->items.size() != b.list->items.size()) return false;
       for (size_t i = 0; i < a.list->items.size(); ++i) {
         if (!EqualElements(a.list->items[i], b.list->items[i], inside)) return false;
@@ -275,7 +304,6 @@ bool Equal(const Value& a, const Value& b, Looked looked) {
       return true;
     }
     case Type::kDict:
-    case Type::kSet:
       return a.dict == b.dict || EqualPairs(*a.dict, *b.dict, inside);
     case Type::kNone:
     case Type::kEllipsis:
@@ -298,6 +326,7 @@ std::partial_ordering Compare(const Value& a, const Value& b, Looked looked) {
   if (a.type == Type::kString && b.type == Type::kString) return a.Text().compare(b.Text()) <=> 0;
   if (a.IsSequence() && a.type == b.type) {
     const Looked inside{looked.left, looked.depth + 1};
+    if (NoOrder(a) || NoOrder(b)) throw std::string(kNoOrder);
     const auto& x = a.list->items;
     const auto& y = b.list->items;
     for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {

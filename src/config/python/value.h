@@ -29,6 +29,11 @@ enum class Type : uint8_t {
   kLazy,
   kModule,
   kEllipsis,
+  kRange,
+  kIterator,  // of zip, map, a generator: gone through once
+  kKeys,      // of a dict, whose changes they see
+  kValues,
+  kItems,
   kBig  // an int of 2^63 to 2^64 - 1, such as a seed: kept as its digits, not to be calculated with
 };
 
@@ -49,8 +54,8 @@ struct Value {
     bool boolean;
     int64_t integer = 0;
     double number;
-    ListObject* list;  // also tuples
-    DictObject* dict;  // also sets, whose values are unused
+    ListObject* list;  // also tuples, ranges and iterators
+    DictObject* dict;  // also sets, whose values are unused, and views of a dict
     FunctionObject* function;
     LazyObject* lazy;
   };
@@ -74,6 +79,11 @@ struct Value {
   bool IsIntegral() const { return type == Type::kBool || type == Type::kInt; }
   bool IsReal() const { return IsNumber() || type == Type::kBig; }
   bool IsSequence() const { return type == Type::kList || type == Type::kTuple; }
+  bool IsList() const { return IsSequence() || type == Type::kRange || type == Type::kIterator; }
+  bool IsView() const {
+    return type == Type::kKeys || type == Type::kValues || type == Type::kItems;
+  }
+  bool IsDict() const { return type == Type::kDict || type == Type::kSet || IsView(); }
   int64_t AsInt() const { return type == Type::kBool ? static_cast<int64_t>(boolean) : integer; }
   double AsDouble() const { return type == Type::kFloat ? number : static_cast<double>(AsInt()); }
   const std::string& Text() const { return *string; }
@@ -81,6 +91,8 @@ struct Value {
 
 struct ListObject {
   std::vector<Value> items;
+  size_t next = 0;         // of an iterator: what comes next
+  bool unordered = false;  // made of a set: its order isn't the same each time
 };
 
 // Keys in order of insertion; equal as Python's are (1 == 1.0 == True).
@@ -93,6 +105,7 @@ struct DictObject {
   std::vector<Pair> pairs;
   std::unordered_map<std::string, size_t> index;  // used from kIndexFrom pairs on
   bool config = false;   // mmengine's ConfigDict: update is recursive, attributes are keys
+  bool ordered = false;  // an OrderedDict, for == and text
   bool changed = false;  // by the file being evaluated
 
   Pair* Find(const std::string& id);
@@ -137,8 +150,8 @@ class Arena {
   std::deque<LazyObject> lazies_;
 };
 
-// The text by which a dict finds its key; false when the type isn't hashable.
-bool KeyId(const Value& key, std::string* id);
+// The text by which a dict finds its key; false when the type isn't hashable, and for NaN.
+bool KeyId(const Value& key, std::string* id, int depth = 0);
 
 // Python's str(), repr() and ascii(). They throw a std::string, a message, for what has no text
 // that is the same each time: functions (an address), sets of several elements (an order).
@@ -152,7 +165,11 @@ std::string KeyText(const Value& key);
 std::string Shown(const Value& value);
 
 // Why a set's elements can't be gone through one by one.
-inline constexpr char kNoOrder[] = "a set has no order that is the same each time";
+inline constexpr char kNoOrder[] =
+    "a set, or what is made of one, has no order that is the same each time";
+inline constexpr char kSortIt[] = "sort it: sorted(...)";
+// A set, or what is made of one, with several elements.
+bool NoOrder(const Value& value);
 
 // A string's characters, and the number of the character that a string is.
 std::vector<std::string> Characters(const std::string& text);

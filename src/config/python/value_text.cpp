@@ -129,6 +129,7 @@ class Writer {
 
   void Sequence(const Value& value, int depth) {
     const bool list = value.type == Type::kList;
+    if (exact_ && NoOrder(value)) throw std::string(kNoOrder);
     out_ += list ? '[' : '(';
     bool first = true;
     for (const Value& item : value.list->items) {
@@ -141,6 +142,8 @@ class Writer {
   }
 
   void Dict(const Value& value, int depth) {
+    if (exact_ && value.dict->ordered)
+      throw std::string("an OrderedDict has no text that a config can use");
     out_ += '{';
     bool first = true;
     for (const DictObject::Pair& pair : value.dict->pairs) {
@@ -158,7 +161,7 @@ class Writer {
       out_ += "set()";
       return;
     }
-    if (exact_ && value.dict->pairs.size() > 1) throw std::string(kNoOrder);
+    if (exact_ && NoOrder(value)) throw std::string(kNoOrder);
     out_ += '{';
     bool first = true;
     for (const DictObject::Pair& pair : value.dict->pairs) {

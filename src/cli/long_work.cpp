@@ -17,8 +17,9 @@ constexpr auto kPlain = std::chrono::seconds(30);
 
 }  // namespace
 
-LongWork::LongWork(std::string what)
+LongWork::LongWork(std::string what, std::string units)
     : what_(std::move(what)),
+      units_(std::move(units)),
       terminal_(IsTerminal(STDERR_FILENO)),
       began_(Clock::now()),
       due_(began_ + (terminal_ ? std::chrono::nanoseconds(kSilent) : kPlain)) {}
@@ -35,7 +36,7 @@ void LongWork::Report(int64_t done, int64_t total) {
   const double seconds = std::chrono::duration<double>(now - began_).count();
   const double speed = static_cast<double>(done) / seconds;
   const std::string facts =
-      fmt::format("{} of {} images  {:.1f}/s  eta {}", done, total, speed,
+      fmt::format("{} of {} {}  {:.1f}/s  eta {}", done, total, units_, speed,
                   DurationText(static_cast<double>(std::max<int64_t>(total - done, 0)) / speed));
   if (!terminal_) {
     Tell("{}: {}\n", what_, facts);

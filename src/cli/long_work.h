@@ -11,8 +11,8 @@ namespace xp::cli {
 
 class LongWork {
  public:
-  // `what` is done, to images: "hashing". Says nothing in its first second.
-  explicit LongWork(std::string what);
+  // `what` is done ("hashing") to `units`. Says nothing in its first second.
+  explicit LongWork(std::string what, std::string units = "images");
   ~LongWork() { Clear(); }
   LongWork(const LongWork&) = delete;
   LongWork& operator=(const LongWork&) = delete;
@@ -26,7 +26,7 @@ class LongWork {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string what_;
+  std::string what_, units_;
   bool terminal_, live_ = false;
   Clock::time_point began_, due_;
 };

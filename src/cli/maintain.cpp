@@ -8,6 +8,7 @@
 
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
+#include "src/cli/long_work.h"
 #include "src/cli/run_json.h"
 
 namespace xp::cli {
@@ -55,7 +56,11 @@ void Collect(const Options& options) {
 
 void Verify(const Options& options, Context& context) {
   record::Store store = record::OpenFoundStore(options.store);
-  record::VerifyReport r = record::VerifyStore(store, options.checkpoints);
+  record::VerifyReport r;
+  {
+    LongWork shown("hashing", "checkpoints");
+    r = record::VerifyStore(store, options.checkpoints, shown.Reporter());
+  }
   if (!r.problems.empty()) context.exit_code = 1;
   if (options.as_json) {
     return fmt::print("{}\n", DumpJson({{"objects", r.objects},

@@ -24,6 +24,9 @@ class Everyone : public train::Observer {
   void OnStep(const train::StepEvent& e) override {
     for (auto* o : all_) o->OnStep(e);
   }
+  void OnPreparing(const std::string& phase) override {
+    for (auto* o : all_) o->OnPreparing(phase);
+  }
   void OnEvaluation(const train::EvaluationEvent& e) override {
     for (auto* o : all_) o->OnEvaluation(e);
   }
@@ -71,6 +74,11 @@ OwnTraining::OwnTraining(const Launch& launch, const Prepared& prepared)
 OwnTraining::~OwnTraining() = default;
 
 void OwnTraining::MakeReady() {
+  // Whatever is told next, an error too, stands on a line of its own.
+  struct AtEnd {
+    Progress& shown;
+    ~AtEnd() { shown.Clear(); }
+  } const at_end{progress_};
   train::TrainOptions options;
   options.device = launch_.device;
   options.seed = launch_.seed;

@@ -22,6 +22,13 @@ std::string ShortName(const std::string& name) {
 
 }  // namespace
 
+// The first start on a GPU looks for the fastest plans, which may take a minute.
+void Progress::OnPreparing(const std::string& phase) {
+  if (!o_.terminal) return;
+  Live(phase == "steps" ? "getting ready: steps (kernels, plans, memory)"
+                        : "getting ready: " + phase);
+}
+
 void Progress::OnStart(const train::StartEvent& e) {
   start_ = e;
   began_ = speed_from_ = last_shown_ = Clock::now();
@@ -151,6 +158,12 @@ void Progress::OnEnd(const train::EndEvent& e) {
 void Progress::Line(const std::string& text) {
   std::fputs(((live_ ? "\r\033[K" : "") + text + "\n").c_str(), o_.out);
   live_ = false;
+  std::fflush(o_.out);
+}
+
+void Progress::Clear() {
+  if (!std::exchange(live_, false)) return;
+  std::fputs("\r\033[K", o_.out);
   std::fflush(o_.out);
 }
 

@@ -24,6 +24,7 @@ class Progress : public train::Observer {
  public:
   explicit Progress(ProgressOptions options) : o_(std::move(options)) {}
 
+  void OnPreparing(const std::string& phase) override;
   void OnStart(const train::StartEvent& e) override;
   void OnStep(const train::StepEvent& e) override;
   void OnEvaluation(const train::EvaluationEvent& e) override;
@@ -31,6 +32,8 @@ class Progress : public train::Observer {
   void OnCheckpoint(const train::CheckpointEvent& e) override;
   void OnWarning(const train::WarningEvent& e) override;
   void OnEnd(const train::EndEvent& e) override;
+  // Takes the live line away, for another to stand there.
+  void Clear();
 
  private:
   using Clock = std::chrono::steady_clock;

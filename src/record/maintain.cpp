@@ -56,9 +56,14 @@ void VerifyDatabase(const Database& db, VerifyReport& report) {
   }
 }
 
-void VerifyCheckpoints(const Database& db, VerifyReport& report) {
+void VerifyCheckpoints(const Database& db,
+                       const std::function<void(int64_t done, int64_t total)>& progress,
+                       VerifyReport& report) {
+  Statement all(db, "SELECT count(*) FROM (SELECT DISTINCT path,hash FROM checkpoint)");
+  all.Step();
   Statement s(db, "SELECT DISTINCT path,hash FROM checkpoint");
   while (s.Step()) {
+    if (progress) progress(report.checkpoints, all.Int(0));
     ++report.checkpoints;
     std::filesystem::path file = s.Text(0);
     std::error_code error;
@@ -130,7 +135,8 @@ GarbageReport CollectGarbage(const Store& store, bool dry_run) {
   return report;
 }
 
-VerifyReport VerifyStore(const Store& store, bool checkpoints) {
+VerifyReport VerifyStore(const Store& store, bool checkpoints,
+                         const std::function<void(int64_t done, int64_t total)>& progress) {
   const Database& db = store.db();
   VerifyReport report;
   VerifyDatabase(db, report);
@@ -149,7 +155,7 @@ VerifyReport VerifyStore(const Store& store, bool checkpoints) {
       report.problems.push_back("document " + d.Text(0) + " has other content than its hash says");
     }
   }
-  if (checkpoints) VerifyCheckpoints(db, report);
+  if (checkpoints) VerifyCheckpoints(db, progress, report);
   return report;
 }
 

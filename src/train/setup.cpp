@@ -124,8 +124,10 @@ bool TrainsBatchNorm(const Reader& config) {
   return !config.Bool("model.backbone.norm_eval", false);
 }
 
-// Calls `phase` and notes how long it took.
-void Timed(Setup& s, const char* name, const std::function<void()>& phase) {
+// Says that the phase begins, calls it and notes how long it took.
+void Timed(Setup& s, const SetupObserver& observer, const char* name,
+           const std::function<void()>& phase) {
+  observer.preparing(name);
   auto start = std::chrono::steady_clock::now();
   phase();
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -134,13 +136,14 @@ void Timed(Setup& s, const char* name, const std::function<void()>& phase) {
 
 // Device, parameters with their first values, and a program a shape.
 void BuildSteps(const Reader& config, const TrainOptions& options,
-                const std::vector<BatchShape>& shapes, const Warn& warn, Setup& s) {
+                const std::vector<BatchShape>& shapes, const SetupObserver& observer, Setup& s) {
+  const Warn& warn = observer.warn;
   s.slot_names = OptimizerSlotNames(s.optimizer);
   s.trains_batch_norm = TrainsBatchNorm(config);
-  Timed(s, "device", [&] { ChooseDevice(config, options, warn, s); });
+  Timed(s, observer, "device", [&] { ChooseDevice(config, options, warn, s); });
   s.background_last = BackgroundOf(config) == Background::kLast;
   std::shared_future<FlatState> first;
-  Timed(s, "weights", [&] {
+  Timed(s, observer, "weights", [&] {
     std::shared_ptr<graph::ParamLayout> layout =
         LayoutOf(*s.model, s.optimizer, shapes.front(), s.compute);
     s.params = std::make_unique<graph::ParamBuffers>(*s.backend, layout, s.compute, true,
@@ -151,7 +154,7 @@ void BuildSteps(const Reader& config, const TrainOptions& options,
     first = std::async(std::launch::async, [&] { return FirstState(config, options, warn, s); });
     if (NamesInitialWeights(config)) first.get();
   });
-  Timed(s, "steps", [&] {
+  Timed(s, observer, "steps", [&] {
     s.steps = std::make_unique<StepRunner>(*s.backend, *s.model, *s.params, s.compute, s.optimizer,
                                            shapes);
     s.WriteState(first.get());
@@ -203,12 +206,13 @@ void Setup::WriteState(const FlatState& state) {
 }
 
 std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions& options,
-                                       const Warn& warn) {
+                                       const SetupObserver& observer) {
+  const Warn& warn = observer.warn;
   auto s = std::make_unique<Setup>();
   s->model = models::CreateModel(config.Child("model"));
   s->optimizer = ReadOptimizer(config);
   s->settings = ReadRunSettings(config, *s->model);
-  Timed(*s, "data", [&] { OpenData(config, options, warn, *s); });
+  Timed(*s, observer, "data", [&] { OpenData(config, options, warn, *s); });
   // The schedule spans the config's epochs, also when only the first few are run again.
   int planned_epochs = s->settings.max_epochs >= 0 ? s->settings.max_epochs : options.max_epochs;
   if (planned_epochs < 0) config.Int("runner.max_epochs");  // says that it is missing
@@ -216,7 +220,7 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
   s->schedule = std::make_unique<Schedule>(
       ReadSchedule(config, std::max(planned_epochs, 1), s->steps_per_epoch()));
   for (const std::string& doubt : s->schedule->Doubts()) warn("schedule.doubt", doubt);
-  BuildSteps(config, options, s->train->Shapes(), warn, *s);
+  BuildSteps(config, options, s->train->Shapes(), observer, *s);
   WarnOfUnused(config, warn);
   if (s->trains_batch_norm && s->optimizer.cumulative_iters > 1) {
     warn("accumulate.batch_norm",
@@ -226,7 +230,7 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
                      s->optimizer.cumulative_iters * s->train->Shapes().front().n));
   }
   if (s->val) {
-    Timed(*s, "evaluation", [&] {
+    Timed(*s, observer, "evaluation", [&] {
       s->evaluator = MakeEvaluator(
           {*s->backend, *s->model, *s->params, s->compute, s->steps->arena()}, *s->val);
     });
@@ -239,8 +243,9 @@ std::unique_ptr<Setup> PrepareStep(const Reader& config, const TrainOptions& opt
   auto s = std::make_unique<Setup>();
   s->model = models::CreateModel(config.Child("model"));
   s->optimizer = ReadOptimizer(config);
-  BuildSteps(
-      config, options, shapes, [](const std::string&, const std::string&) {}, *s);
+  const SetupObserver nobody{[](const std::string&, const std::string&) {},
+                             [](const std::string&) {}};
+  BuildSteps(config, options, shapes, nobody, *s);
   return s;
 }
 

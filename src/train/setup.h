@@ -55,9 +55,15 @@ struct Setup {
 
 using Warn = std::function<void(const std::string& code, const std::string& message)>;
 
+// Who hears what happens while training is made ready: warnings, and that a phase begins.
+struct SetupObserver {
+  Warn warn;
+  std::function<void(const std::string& phase)> preparing;
+};
+
 // Throws UsageError for what can't work: before any weight is touched.
 std::unique_ptr<Setup> PrepareTraining(const config::Reader& config, const TrainOptions& options,
-                                       const Warn& warn);
+                                       const SetupObserver& observer);
 
 // Model, weights and step programs for these shapes alone, without data and schedule.
 std::unique_ptr<Setup> PrepareStep(const config::Reader& config, const TrainOptions& options,

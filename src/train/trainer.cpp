@@ -46,10 +46,11 @@ class Training::Impl {
  public:
   Impl(const config::Node& resolved, const TrainOptions& options, Observer& observer)
       : options_(options), observer_(observer), config_(resolved) {
-    setup_ =
-        PrepareTraining(config_, options, [&](const std::string& code, const std::string& message) {
-          observer_.OnWarning({code, message, -1});
-        });
+    const SetupObserver told{[&](const std::string& code, const std::string& message) {
+                               observer_.OnWarning({code, message, -1});
+                             },
+                             [&](const std::string& phase) { observer_.OnPreparing(phase); }};
+    setup_ = PrepareTraining(config_, options, told);
     const config::LrCheck lr = config::CheckLr(resolved, 1);
     // Under the policy `scale` the rate has been scaled already.
     if (!lr.fits && lr.policy != config::LrPolicy::kScale) {

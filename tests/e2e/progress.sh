@@ -57,6 +57,7 @@ hashed=$(sed -n 's/.*were hashed: \([0-9]*\) of 3000.*/\1/p' out)
 rm -r holes
 
 expect 0 "epoch 1/2 [" python3 in_terminal.py "" "${run[@]}" --name watched --set data.samples_per_gpu=1
+has "$(cat out)" "getting ready: steps (kernels, plans, memory)"
 has "$(cat out)" "epoch 1/2 evaluating ["
 has "$(cat out)" "] 2/4  "  # images
 expect 0 "epoch 2/2 " "${run[@]}" --name unwatched

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,9 @@ struct VerifyReport {
   std::vector<std::string> notes;  // checkpoints that were moved or changed: no fault of the store
 };
 // Reads everything: SQLite's integrity and foreign keys, each object's and document's hash; with
-// `checkpoints`, also the files that checkpoints name.
-VerifyReport VerifyStore(const Store& store, bool checkpoints);
+// `checkpoints`, also the files that checkpoints name; `progress` hears how many of the checkpoints
+// are hashed; may be empty.
+VerifyReport VerifyStore(const Store& store, bool checkpoints,
+                         const std::function<void(int64_t done, int64_t total)>& progress = {});
 
 }  // namespace xp::record

@@ -24,8 +24,7 @@ struct StartEvent {
   int64_t parameters = 0;      // trained and frozen
   uint64_t planned_bytes = 0;  // memory plan: weights, gradients, optimizer, activations, workspace
   std::string device;          // "cpu (...)", "cuda:0 (NVIDIA H200, driver ...)"
-  // Seconds of getting ready: "data", "device", "weights", "steps" (kernels, plans and memory of
-  // the training steps), "evaluation".
+  // Seconds of getting ready, of each of OnPreparing's phases.
   NamedValues phases;
   // What the device's backend chose by measuring and what decides bits (Backend::PlanNotes).
   std::vector<std::string> plans;
@@ -89,6 +88,9 @@ struct EndEvent {
 class Observer {
  public:
   virtual ~Observer() = default;
+  // One of the phases of getting ready begins: "data", "device", "weights", "steps" (kernels, plans
+  // and memory of the training steps), "evaluation". Before OnStart.
+  virtual void OnPreparing(const std::string& phase) { static_cast<void>(phase); }
   virtual void OnStart(const StartEvent&) {}
   virtual void OnStep(const StepEvent&) {}
   virtual void OnEvaluation(const EvaluationEvent&) {}

@@ -220,7 +220,9 @@ std::vector<Node> Loader::BaseList(const Node& bases, const char* key) const {
     list = bases.items();
   }
   bool fits = bases.IsString() || bases.IsList();
-  for (const Node& base : list) fits = fits && base.IsString() && !base.AsString().empty();
+  for (const Node& base : list)
+    fits = fits && base.IsString() && !base.AsString().empty() &&
+           base.AsString().find('\0') == std::string::npos;
   if (!fits) {
     throw UsageError({.what = fmt::format("`{}` is {}", key, Brief(bases)),
                       .where = bases.Where(),
@@ -346,7 +348,14 @@ const PythonFile& Loader::Module(const std::string& module, const fs::path& from
   } else {
     path = FindInPackages(relative, from, options_.search_paths);
   }
-  if (path.empty() || !fs::is_regular_file(path)) {
+  if (relative == ".py") {
+    throw UsageError({.what = fmt::format("`from {} import` names no file", module),
+                      .where = at.Text(),
+                      .expected = "the name of a file after the dots",
+                      .next = "write `from .base import *` for base.py"});
+  }
+  std::error_code error;
+  if (path.empty() || !fs::is_regular_file(path, error)) {
     throw UsageError(
         {.what = fmt::format("the config module {} isn't found", module),
          .where = at.Text(),

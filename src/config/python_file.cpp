@@ -16,8 +16,9 @@ using python::Ast;
 using python::AstKind;
 using python::Value;
 
+// As mmengine finds it: an annotated one isn't seen.
 bool AssignsBase(const Ast& statement) {
-  if (statement.kind != AstKind::kAssign) return false;
+  if (statement.kind != AstKind::kAssign || statement.text == "annotated") return false;
   return statement.kids.size() > 1 && statement.kids[1]->kind == AstKind::kName &&
          statement.kids[1]->text == "_base_";
 }
@@ -154,11 +155,10 @@ Node PythonFile::Run(Node& bases) {
   python::Arena arena;
   python::Budget budget;
   python::Evaluator evaluator(arena, budget, source_);
+  // Only the first names bases; others are ignored, as in mmengine.
   auto& statements = ast_->kids;
-  statements.erase(
-      std::remove_if(statements.begin(), statements.end(),
-                     [](const python::AstPtr& statement) { return AssignsBase(*statement); }),
-      statements.end());
+  std::erase_if(statements,
+                [](const python::AstPtr& statement) { return AssignsBase(*statement); });
   const bool uses_base = UsesBase(*ast_);
   Value base = uses_base ? python::FromNode(arena, bases, budget) : arena.Dict(true);
   evaluator.SetBase(base);

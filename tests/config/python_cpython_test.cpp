@@ -3,7 +3,9 @@
 #include "catch.h"
 #include "exp/base/error.h"
 #include "exp/config/canonical.h"
+#include "exp/config/load.h"
 #include "src/config/python_file.h"
+#include "tests/config/folder.h"
 
 using namespace xp::config;
 
@@ -361,4 +363,56 @@ TEST_CASE("_base_'s dicts merge, copy and take defaults as ConfigDicts do") {
   CHECK(run("x = _base_.m.n\n_base_.m.merge(dict(n=dict(a=5)))\nx.b = 9\nm = _base_.m\n") ==
         R"({"m":{"l":[1],"n":{"a":5,"b":2}},"x":{"a":1,"b":9}})");
   CHECK_THROWS_WITH(run("_base_.m.update = 1\n"), ContainsSubstring("`update` is a method"));
+}
+
+TEST_CASE("what is written wrongly is told where it stands, and what to write") {
+  Refused({
+      {"x = \xe2\x80\x98"
+       "a\xe2\x80\x99\n",
+       "t.py:1:5: the character `\xe2\x80\x98` (U+2018)"},
+      {"x = [1\xef\xbc\x8c 2]\n", "t.py:1:7: the character `\xef\xbc\x8c` (U+FF0C)"},
+      {"x = 1 +\xc2\xa0"
+       "2\n",
+       "t.py:1:8: the character"},
+      {"x = dict(a=1\n         b=2)\n", "t.py:2:10: `)` is missing or a comma after this argument"},
+      {"x = {'a': 1\n     'b': 2}\n", "t.py:2:6: `}` is missing or a comma to go on"},
+      {"match (1, 2):\n  case _: y = 2\n", "t.py:1:1: `match` can't be used"},
+      {"def f():\n  nonlocal x\n  x = 1\nf()\n", "no function around this one has a `x`"},
+      {"if True:\n  _base_ = './a.py'\n", "t.py:2:3: `_base_` is assigned in a way"},
+      {"x = _base_ = './a.py'\n", "`_base_` is assigned in a way"},
+      {"_base_: list = ['./a.py']\n", "`_base_` is assigned in a way"},
+  });
+  // Letters of any script are names, as in Python.
+  CHECK(Run("\xe5\xbc\xa0\xc3\xa9 = 1\nmatch = 2\n") == "{\"match\":2,\"\xe5\xbc\xa0\xc3\xa9\":1}");
+}
+
+TEST_CASE("work beyond measure ends in an error, within seconds") {
+  for (const char* text : {
+           "x = 'a' * 16000000\nwhile True: 'b' in x\n",
+           "x = y = [1]\nfor i in range(60): x = [x, x]\nfor i in range(60): y = [y, y]\nz = x == "
+           "y\n",
+           "x = [1]\nfor i in x: x.append(i)\n",
+           "import itertools\nx = itertools.product(range(100), repeat=10)\n",
+       }) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(Run(text), xp::Error);
+  }
+  CHECK(Run("x = '' * 10 ** 18\ny = [] * 10 ** 18\n") == R"({"x":"","y":[]})");
+  // A large set of class names is none of that.
+  CHECK(
+      Run("a = ['class %d' % i for i in range(3000)]\nn = len([c for c in a if c not in a[:10] and "
+          "c in a])\ndel a\n") == R"({"n":2990})");
+}
+
+TEST_CASE("names of bases that are no files are refused where they stand") {
+  test::Folder folder;
+  const std::string with = "from mmengine.config import read_base\nwith read_base():\n    from .";
+  std::filesystem::create_symlink("loop.py", folder / "loop.py");
+  for (const std::string& text : {with + std::string(300, 'a') + " import *\n",
+                                  with + "loop import *\n", with + " import a\n"}) {
+    CAPTURE(text);
+    CHECK_THROWS_WITH(Load(folder.Write("a.py", text)), ContainsSubstring("a.py:3:5: "));
+  }
+  CHECK_THROWS_WITH(Load(folder.Write("b.py", "_base_ = './a.py\\0b'\n")),
+                    ContainsSubstring("b.py:1:10: `_base_` is"));
 }

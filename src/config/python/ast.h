@@ -46,7 +46,7 @@ enum class AstKind {
   kWalrus,  // [value]; text: name
   // Statements.
   kModule,
-  kAssign,      // [value, targets...]
+  kAssign,      // [value, targets...]; text: "annotated" for x: int = 1
   kAugAssign,   // [target, value]; text: operator without "="
   kExpression,  // [value]
   kDelete,      // [targets...]

@@ -63,6 +63,7 @@ Value Evaluator::Zip(const Ast& at, const std::string& name, Arguments& argument
   std::vector<Value> rows;
   if (strict && Truthy(*strict)) {
     std::vector<std::vector<Value>> columns;
+    columns.reserve(given.size());
     for (const Value& value : given) columns.push_back(Iterate(at, value));
     for (const auto& column : columns) {
       if (column.size() != columns[0].size())
@@ -71,6 +72,7 @@ Value Evaluator::Zip(const Ast& at, const std::string& name, Arguments& argument
     }
     for (size_t i = 0; i < columns[0].size(); ++i) {
       std::vector<Value> row;
+      row.reserve(columns.size());
       for (const auto& column : columns) row.push_back(column[i]);
       rows.push_back(arena_.List(std::move(row), Type::kTuple));
     }

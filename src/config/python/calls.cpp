@@ -217,6 +217,11 @@ std::string Evaluator::Id(const Ast& at, const Value& key) const {
   return id;
 }
 
+bool Evaluator::EraseKey(const Ast& at, const Value& dict, const std::string& id) {
+  for (int i = 0; i < 8; ++i) Look(at, dict);  // what stands behind it moves up, index and all
+  return dict.dict->Erase(id);
+}
+
 void Evaluator::SetKey(const Ast& at, DictObject& dict, const Value& key, Value value) {
   Charge(at, sizeof(DictObject::Pair));
   dict.Set(key, Id(at, key), std::move(value));

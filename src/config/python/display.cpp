@@ -103,7 +103,7 @@ AstPtr ExpressionParser::Parenthesis() {
     Clauses(*generator);
     value = std::move(generator);
   }
-  Expect(")", "to close the bracket");
+  Expect(")", "or a comma to go on");
   return value;
 }
 
@@ -128,7 +128,7 @@ AstPtr ExpressionParser::ListDisplay() {
     }
     if (!Take(",")) break;
   }
-  Expect("]", "to close the list");
+  Expect("]", "or a comma to go on");
   return list;
 }
 
@@ -166,7 +166,7 @@ AstPtr ExpressionParser::Braces() {
     first = false;
     if (!Take(",")) break;
   }
-  Expect("}", "to close the bracket");
+  Expect("}", "or a comma to go on");
   return braces;
 }
 

@@ -21,7 +21,7 @@ namespace xp::config::python {
 struct Budget {
   int64_t steps = 5'000'000;     // expressions and statements evaluated
   int64_t bytes = 256 << 20;     // strings and elements made
-  int64_t looked = 200'000'000;  // elements, and 16 bytes of strings each, that builtins go through
+  int64_t looked = 200'000'000;  // elements, and bytes of long strings, gone through by builtins
 };
 
 // What a base imported by read_base() holds.
@@ -95,6 +95,7 @@ class Evaluator {
   Flow Execute(const Ast& statement);
   [[noreturn]] void Raise(const Ast& statement);
   Flow Block(const Ast& block);
+  bool Encloses(const std::string& name) const;
   Flow For(const Ast& statement);
   Flow While(const Ast& statement);
   void Assign(const Ast& target, Value value);
@@ -248,6 +249,7 @@ class Evaluator {
   static std::optional<Value> Keyword(Arguments& arguments, std::string_view name);
   static void PutKeyword(Arguments& arguments, std::string_view name, size_t place);
   void SetKey(const Ast& at, DictObject& dict, const Value& key, Value value);
+  bool EraseKey(const Ast& at, const Value& dict, const std::string& id);  // false: has none such
   std::string Id(const Ast& at, const Value& key) const;
 
   Arena& arena_;

@@ -343,7 +343,7 @@ AstPtr ExpressionParser::Call(AstPtr function) {
     }
     if (!Take(",")) break;
   }
-  Expect(")", "after the arguments");
+  Expect(")", "or a comma after this argument");
   return call;
 }
 

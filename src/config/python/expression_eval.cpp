@@ -31,11 +31,7 @@ void Evaluator::Charge(const Ast& at, size_t bytes) {
 }
 
 void Evaluator::Look(const Ast& at, const Value& whole) {
-  size_t size = 1;
-  if (whole.type == Type::kString) size += whole.Text().size() / 16;
-  if (whole.IsList()) size += whole.list->items.size();
-  if (whole.IsDict()) size += whole.dict->pairs.size();
-  budget_.looked -= static_cast<int64_t>(size);
+  budget_.looked -= static_cast<int64_t>(Weight(whole));
   if (budget_.looked < 0) Fail(at, "the config takes too long to evaluate");
 }
 

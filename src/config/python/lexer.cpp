@@ -8,6 +8,7 @@
 #include "exp/base/error.h"
 #include "exp/base/utf8.h"
 #include "src/config/placeholder.h"
+#include "src/config/python/value.h"
 
 namespace xp::config::python {
 namespace {
@@ -177,6 +178,7 @@ class Lexer {
       size_t length = end - at_;
       const bool quoted = end < text_.size() && (text_[end] == '"' || text_[end] == '\'');
       if (quoted && IsPrefix(text_.substr(at_, length))) return String(length);
+      RequireName(text_.substr(at_, length));
       Add(TokenKind::kName, std::string(text_.substr(at_, length)));
       Advance(length);
       return;
@@ -192,6 +194,30 @@ class Lexer {
       return;
     }
     Fail(fmt::format("the character `{}` doesn't belong in Python", c));
+  }
+
+  // Signs and blanks beyond ASCII, as text processors and input methods leave them.
+  void RequireName(std::string_view name) {
+    if (std::all_of(name.begin(), name.end(),
+                    [](char c) { return (static_cast<unsigned char>(c) & 0x80) == 0; }))
+      return;
+    size_t at = 0;
+    for (const std::string& character : Characters(std::string(name))) {
+      const uint32_t code = CodePoint(character);
+      const bool letter = code == 0xaa || code == 0xb5 || code == 0xb7 || code == 0xba ||
+                          (code >= 0xff10 && code <= 0xff19) ||
+                          (code >= 0xff21 && code <= 0xff3a) ||
+                          (code >= 0xff41 && code <= 0xff5a) || (code >= 0xff66 && code <= 0xffdc);
+      const bool sign = (code >= 0x80 && code <= 0xbf) || (code >= 0x2000 && code <= 0x206f) ||
+                        (code >= 0x3000 && code <= 0x3004) || (code >= 0x3008 && code <= 0x3020) ||
+                        code >= 0xfe00;
+      if (sign && !letter && code < 0x10000) {
+        Advance(at);
+        Fail(fmt::format("the character `{}` (U+{:04X}) doesn't belong in Python", character, code),
+             "write the sign or blank of ASCII");
+      }
+      at += character.size();
+    }
   }
 
   void Brackets(char c) {
@@ -286,6 +312,9 @@ class Lexer {
     }
     digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
     if (end < text_.size() && NamePart(text_[end])) {
+      size_t name_end = end;
+      while (name_end < text_.size() && NamePart(text_[name_end])) ++name_end;
+      RequireName(text_.substr(at_, name_end - at_));
       char c = text_[end];
       Fail(c == 'j' || c == 'J' ? "complex numbers can't be config values"
                                 : "a number runs into a name");

@@ -70,7 +70,7 @@ Value Evaluator::SetMethod(const Ast& at, const std::string& name, const Value& 
     Need(at, arguments, 1, 1, name);
     if (name == "add") {
       SetKey(at, *self.dict, arguments.positional[0], Value::None());
-    } else if (!self.dict->Erase(Id(at, arguments.positional[0])) && name == "remove") {
+    } else if (!EraseKey(at, self, Id(at, arguments.positional[0])) && name == "remove") {
       Fail(at, "the set doesn't hold it");
     }
     return Value::None();
@@ -217,7 +217,7 @@ Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value&
   DictObject::Pair* pair = dict.Find(id);
   if (pair != nullptr) {
     Value value = pair->value;
-    if (name == "pop") dict.Erase(id);
+    if (name == "pop") EraseKey(at, self, id);
     return value;
   }
   Value fallback = given.size() > 1 ? given[1] : Value::None();

@@ -37,9 +37,7 @@ class ModuleParser : public ExpressionParser {
     for (std::string_view word : kRefused) {
       if (Is(word)) Refuse(word == "@" ? "a decorator" : fmt::format("`{}`", word));
     }
-    const TokenKind next = Peek(1).kind;
-    if (Is("match") && next != TokenKind::kOperator && next != TokenKind::kNewline)
-      Refuse("`match`");
+    if (IsMatch()) Refuse("`match`");
     if (Is("if")) return Add(block, If());
     if (Is("for")) return Add(block, For());
     if (Is("while")) return Add(block, While());
@@ -54,6 +52,15 @@ class ModuleParser : public ExpressionParser {
 
   bool LineEnds() const {
     return Peek().kind == TokenKind::kNewline || Peek().kind == TokenKind::kEnd || Is(";");
+  }
+
+  // `match` is a name too: a statement is what has a block of `case`s.
+  bool IsMatch() const {
+    if (!Is("match")) return false;
+    size_t end = 1;
+    while (Peek(end).kind != TokenKind::kNewline && Peek(end).kind != TokenKind::kEnd) ++end;
+    return Peek(end - 1).text == ":" && Peek(end + 1).kind == TokenKind::kIndent &&
+           Peek(end + 2).text == "case";
   }
 
   void EndLine() {
@@ -212,7 +219,8 @@ class ModuleParser : public ExpressionParser {
       Add(*node, ExpressionList());
       return node;
     }
-    if (Take(":")) {  // an annotation
+    const bool annotated = Take(":");
+    if (annotated) {
       Expression();
       if (!Is("=")) return New(AstKind::kPass);
     }
@@ -222,6 +230,7 @@ class ModuleParser : public ExpressionParser {
       return node;
     }
     AstPtr node = NewAt(AstKind::kAssign, *first);
+    if (annotated) node->text = "annotated";
     std::vector<AstPtr> parts;
     parts.push_back(std::move(first));
     while (Take("=")) parts.push_back(ExpressionList());

@@ -62,8 +62,13 @@ Evaluator::Flow Evaluator::Execute(const Ast& statement) {
       return Flow::kNext;
     case AstKind::kGlobal:
       if (scopes_.size() > visible_from_) {
-        for (const std::string& name : statement.names)
-          scopes_.back()->outer[name] = statement.text == "global";
+        const bool global = statement.text == "global";
+        for (const std::string& name : statement.names) {
+          if (!global && !Encloses(name))
+            Fail(statement, fmt::format("no function around this one has a `{}`", name),
+                 "write `global` for a name of the file");
+          scopes_.back()->outer[name] = global;
+        }
       }
       return Flow::kNext;
     case AstKind::kReturn:
@@ -97,6 +102,14 @@ Evaluator::Flow Evaluator::Execute(const Ast& statement) {
     default:
       Fail(statement, "this statement can't be used in a config");
   }
+}
+
+// Whether a function around the one that runs has the name.
+bool Evaluator::Encloses(const std::string& name) const {
+  for (size_t i = scopes_.size() - 1; i > visible_from_; --i) {
+    if (scopes_[i - 1]->names.count(name) > 0) return true;
+  }
+  return false;
 }
 
 // `raise ValueError('why')` ends the config. Exceptions aren't values here: the name is read from
@@ -176,6 +189,10 @@ void Evaluator::BindOutsideComprehension(const std::string& name, Value value) {
 void Evaluator::Assign(const Ast& target, Value value) {
   switch (target.kind) {
     case AstKind::kName:
+      if (target.text == "_base_" && scopes_.size() == visible_from_) {
+        Fail(target, "`_base_` is assigned in a way that names no bases",
+             "name all bases in one `_base_ = [...]` at the top of the file");
+      }
       Bind(target.text, std::move(value));
       return;
     case AstKind::kTuple:
@@ -404,7 +421,7 @@ void Evaluator::Delete(const Ast& target) {
   }
   RequireOrder(target, object);
   if (object.type == Type::kDict) {
-    if (!object.dict->Erase(Id(target, index)))
+    if (!EraseKey(target, object, Id(target, index)))
       Fail(target, fmt::format("the dict has no key {}", Shown(index)));
   } else if (object.type == Type::kList && index.IsIntegral()) {
     object.list->items.erase(

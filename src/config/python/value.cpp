@@ -101,10 +101,12 @@ bool DictObject::Erase(const std::string& id) {
   Pair* pair = Find(id);
   if (pair == nullptr) return false;
   changed = true;
-  pairs.erase(pairs.begin() + (pair - pairs.data()));
-  index.clear();
-  if (pairs.size() >= kIndexFrom) {
-    for (size_t i = 0; i < pairs.size(); ++i) index[pairs[i].id] = i;
+  index.erase(id);
+  auto next = pairs.erase(pairs.begin() + (pair - pairs.data()));
+  if (pairs.size() < kIndexFrom) {
+    index.clear();
+  } else {
+    for (; next != pairs.end(); ++next) --index[next->id];
   }
   return true;
 }
@@ -211,6 +213,13 @@ bool KeyId(const Value& key, std::string* id, int depth) {
   }
 }
 
+size_t Weight(const Value& value) {
+  constexpr size_t kShort = 256;
+  if (value.type == Type::kString) return value.Text().size() <= kShort ? 1 : value.Text().size();
+  if (value.IsList()) return value.list->items.size() + 1;
+  return value.IsDict() ? value.dict->pairs.size() + 1 : 1;
+}
+
 bool NoOrder(const Value& value) {
   if (value.type == Type::kSet) return value.dict->pairs.size() > 1;
   return value.IsList() && value.list->unordered && value.list->items.size() > 1;
@@ -247,8 +256,7 @@ namespace {
 bool IsNan(const Value& value) { return value.type == Type::kFloat && std::isnan(value.number); }
 
 void Look(Looked looked, const Value& value) {
-  *looked.left -= 1;
-  if (value.type == Type::kString) *looked.left -= static_cast<int64_t>(value.Text().size() / 16);
+  *looked.left -= value.type == Type::kString ? static_cast<int64_t>(Weight(value)) : 1;
   if (*looked.left < 0) throw std::string("the config takes too long to evaluate");
   if (looked.depth > kMaxDepth) throw std::string("values nested too deeply to compare");
 }

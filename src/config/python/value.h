@@ -179,6 +179,9 @@ uint32_t CodePoint(const std::string& character);
 uint64_t Magnitude(const Value& value);
 
 bool Truthy(const Value& value);
+// What it costs to go through a value once, in elements: a short string is one.
+size_t Weight(const Value& value);
+
 // What comparisons may still look at, in elements, and how deep they are.
 struct Looked {
   int64_t* left;

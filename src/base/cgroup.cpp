@@ -104,8 +104,9 @@ class Groups {
     if (names.find(",memory,") != std::string::npos) AddUpward("/memory", path, memory_);
     if (names.find(",pids,") != std::string::npos) AddUpward("/pids", path, pids_);
     if (names.find(",cpu,") == std::string::npos) return;
-    AddUpward("/cpu", path, cpu_);
-    AddUpward("/cpu,cpuacct", path, cpu_);
+    // The mount is called by either order; the link `cpu` to it isn't everywhere (CentOS 7's
+    // Docker).
+    for (const char* tree : {"/cpu", "/cpu,cpuacct", "/cpuacct,cpu"}) AddUpward(tree, path, cpu_);
   }
 
   static void AddUpward(const std::string& tree, std::string path, std::vector<std::string>& out) {

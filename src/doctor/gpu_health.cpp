@@ -76,11 +76,12 @@ Finding Use(const GpuState& gpu) {
     f.found += ", compute mode prohibited";
     f.why = "no program may compute on it";
     f.fix = fmt::format("nvidia-smi -i {} -c DEFAULT (as root)", gpu.index);
-  } else if (busy > 20 || (total > 0 && used > 0.1 * total)) {
+  } else if (!gpu.about.mig.value_or(false) && (busy > 20 || (total > 0 && used > 0.1 * total))) {
     f.level = Level::kWarning;
     f.why = "another program takes its time or its memory";
     f.fix = "`nvidia-smi` shows who; choose another card with --device cuda:N";
   }
+  // What is told is of the whole card; others at work in their instances don't disturb.
   if (gpu.about.mig.value_or(false)) f.found += ", split into MIG instances";
   if (OneProcessOnly(gpu.about)) f.found += ", compute mode exclusive: for one process at a time";
   return f;

@@ -179,7 +179,15 @@ std::map<std::string, double> Meminfo(const System& system) {
 Finding Memory(const std::map<std::string, double>& info) {
   Finding f{.id = "memory", .group = "health"};
   double total = info.at("MemTotal"), available = total;
-  if (info.count("MemAvailable")) available = info.at("MemAvailable");
+  if (info.count("MemAvailable")) {
+    available = info.at("MemAvailable");
+  } else if (info.count("MemFree")) {  // Linux before 3.14, and emulations of it
+    available = info.at("MemFree");
+    for (const char* given_back : {"Buffers", "Cached"}) {
+      if (info.count(given_back)) available += info.at(given_back);
+    }
+    available = std::min(available, total);
+  }
   f.found = fmt::format("{} of {} available", Gib(available), Gib(total));
   f.needed = "2 GiB available and a tenth of all";
   f.numbers = {{"available_bytes", available}, {"total_bytes", total}};

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "exp/base/file_descriptor.h"
 #include "exp/base/hash.h"
@@ -40,19 +42,34 @@ struct Listing {
   int64_t seen = 0, images_seen = 0;
 };
 
+// Links to folders are followed, since data sets lie elsewhere more often than not; each folder is
+// entered once, whatever leads to it.
+class Folders {
+ public:
+  bool Enter(const fs::directory_entry& entry) {
+    struct stat info {};
+    return !entry.path().filename().string().starts_with('.') &&
+           ::stat(entry.path().c_str(), &info) == 0 &&
+           entered_.emplace(info.st_dev, info.st_ino).second;
+  }
+
+ private:
+  std::set<std::pair<dev_t, ino_t>> entered_;
+};
+
 // In an order that has nothing to do with how they lie on the disk, as training reads them.
 Listing List(const std::string& folder, double seconds, StopFlag stop) {
   Listing out;
   std::error_code error;
   Stopwatch watch;
-  auto options = fs::directory_options::skip_permission_denied;
+  Folders folders;
+  auto options = fs::directory_options::skip_permission_denied |
+                 fs::directory_options::follow_directory_symlink;
   for (fs::recursive_directory_iterator it(folder, options, error), end; !error && it != end;
        it.increment(error)) {
     if (out.seen >= kMostFiles || watch.Seconds() > seconds || Stopped(stop)) break;
     std::error_code ignored;
-    if (it->is_directory(ignored) && it->path().filename().string().starts_with('.')) {
-      it.disable_recursion_pending();
-    }
+    if (it->is_directory(ignored) && !folders.Enter(*it)) it.disable_recursion_pending();
     if (!it->is_regular_file(ignored) || ignored) continue;
     ++out.seen;
     File f{it->path().string(), it->file_size(ignored), 0};

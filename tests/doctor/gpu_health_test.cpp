@@ -187,6 +187,17 @@ TEST_CASE("a card for one process at a time says so") {
   }
 }
 
+TEST_CASE("others in their MIG instances take nothing from this one") {
+  FakeSystem s = HealthyMachine();
+  GpuState& gpu = s.gpus.devices[0];
+  gpu.now.memory_used = *gpu.about.memory_bytes / 2;
+  CHECK(Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.use").level == Level::kWarning);
+  gpu.about.mig = true;
+  const Finding f = Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.use");
+  CHECK(f.level == Level::kOk);
+  CHECK(Says(f.found, "split into MIG instances"));
+}
+
 TEST_CASE("a card that tells no temperature to slow down at isn't hot") {
   FakeSystem s = HealthyMachine();
   s.gpus.devices[0].now.celsius = 40;

@@ -50,6 +50,34 @@ TEST_CASE("limits of a container, cgroup version 2 and 1") {
   CHECK(Get(CheckCpu(old.Of(TestBuild())), "cpu.limit").level == Level::kOk);
 }
 
+TEST_CASE("a quota in cgroup version 1, whatever its mount is called") {
+  for (const char* mount : {"cpu", "cpu,cpuacct", "cpuacct,cpu"}) {
+    FakeSystem s = HealthyMachine();
+    s.files.erase("/sys/fs/cgroup/cgroup.controllers");
+    s.files["/proc/self/cgroup"] = "5:cpuacct,cpu:/\n";
+    const std::string folder = std::string("/sys/fs/cgroup/") + mount;
+    s.files[folder + "/cpu.cfs_quota_us"] = "100000\n";
+    s.files[folder + "/cpu.cfs_period_us"] = "100000\n";
+    INFO(mount);
+    CHECK(Says(Get(CheckCpu(s.Of(TestBuild())), "cpu.limit").found, "1.0 may be used"));
+  }
+}
+
+TEST_CASE("memory that is free, where the kernel doesn't tell what is available") {
+  FakeSystem s = HealthyMachine();
+  auto look = [&](const char* text) {
+    s.files["/proc/meminfo"] = text;
+    return Get(CheckMemory(s.Of(TestBuild())), "memory");
+  };
+  const Finding f = look("MemTotal: 65536000 kB\nMemFree: 1000000 kB\n");
+  CHECK(f.level == Level::kWarning);
+  CHECK(f.found == "1.0 GiB of 62.5 GiB available");
+  CHECK(look("MemTotal: 65536000 kB\nMemFree: 1000000 kB\nBuffers: 1000000 kB\n"
+             "Cached: 40000000 kB\n")
+            .level == Level::kOk);
+  CHECK(look("MemTotal: 65536000 kB\n").level == Level::kOk);  // nothing is told
+}
+
 TEST_CASE("a container's memory counts by what is left of it") {
   FakeSystem s = HealthyMachine();
   const std::string group = "/sys/fs/cgroup/user.slice/";

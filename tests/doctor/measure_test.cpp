@@ -123,6 +123,23 @@ TEST_CASE("reading a folder: large file, small files, and what is no folder") {
   for (const Finding& f : JudgeReads("none", none)) CHECK(f.level == Level::kAbsent);
 }
 
+TEST_CASE("a data set behind a link is read, once, also where links go round") {
+  Folder data, work;
+  std::string photo = bench::DrawPhotos(1, 64, 48).front();
+  fs::create_directories(data.path / "coco/train2017");
+  for (int i = 0; i < 30; ++i) {
+    std::ofstream(data.path / "coco/train2017" / (std::to_string(i) + ".jpg"), std::ios::binary)
+        << photo;
+  }
+  fs::create_directory_symlink(data.path / "coco", work.path / "coco");
+  fs::create_directory_symlink(data.path / "coco", work.path / "again");
+  fs::create_directory_symlink(data.path, data.path / "coco/round");
+  fs::create_directory_symlink("nowhere", work.path / "lost");
+  const ReadSpeed speed = MeasureReads(work.path.string(), 0.3);
+  CHECK(speed.images_seen == 30);
+  CHECK(speed.small_files_a_second > 0);
+}
+
 TEST_CASE("slow disks, slow decoding, and a loader that can't keep up") {
   ReadSpeed slow;
   slow.sequential_bytes_a_second = 50e6;

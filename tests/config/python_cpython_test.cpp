@@ -382,6 +382,8 @@ TEST_CASE("what is written wrongly is told where it stands, and what to write") 
       {"x = _base_ = './a.py'\n", "`_base_` is assigned in a way"},
       {"_base_: list = ['./a.py']\n", "`_base_` is assigned in a way"},
   });
+  CHECK(Run("def f(a, *, b=1, **c): return a, b, c\nv = f(1, b=2, d=3)\n") ==
+        R"({"v":[1,2,{"d":3}]})");
   // Letters of any script are names, as in Python.
   CHECK(Run("\xe5\xbc\xa0\xc3\xa9 = 1\nmatch = 2\n") == "{\"match\":2,\"\xe5\xbc\xa0\xc3\xa9\":1}");
 }

@@ -141,7 +141,8 @@ void ExpressionParser::Parameters(Ast& function, std::string_view end) {
     bool bare = star == "*" && Is(",");
     const std::string name = bare ? "" : Name("a parameter's name");
     for (const std::string& known : function.names) {
-      if (!name.empty() && known.substr(known.find_first_not_of('*')) == name)
+      const size_t stars = std::min(known.find_first_not_of('*'), known.size());
+      if (!name.empty() && known.substr(stars) == name)
         Fail(fmt::format("the parameter `{}` is named twice", name));
     }
     function.names.push_back(star + name);

@@ -86,7 +86,8 @@ Value Evaluator::Call(const Ast& ast) {
 Value Evaluator::Invoke(const Ast& at, const Value& function, Arguments arguments) {
   if (function.type != Type::kFunction)
     Fail(at, fmt::format("{} can't be called", WithArticle(function.type)));
-  if (++calls_ > kMaxCalls) Fail(at, "functions call each other too deeply");
+  if (++calls_ > kMaxCalls)
+    Fail(at, fmt::format("functions call each other more than {} deep", kMaxCalls));
   const FunctionObject& object = *function.function;
   Value result;
   try {
@@ -111,7 +112,9 @@ Value Evaluator::Invoke(const Ast& at, const Value& function, Arguments argument
   return result;
 }
 
-Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Arguments arguments) {
+// The function's parameters with what the call gives them.
+std::shared_ptr<Scope> Evaluator::Parameters(const Ast& at, const FunctionObject& function,
+                                             Arguments arguments) {
   const Ast& code = *function.code;
   const std::vector<std::string>& names = code.names;
   size_t slots = 0;  // parameters that positional arguments can fill
@@ -155,6 +158,12 @@ Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Argum
   }
   if (!extra.empty() && !takes_extra)
     Fail(at, fmt::format("{}() takes {} arguments", function.name, slots));
+  return scope;
+}
+
+Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Arguments arguments) {
+  const Ast& code = *function.code;
+  std::shared_ptr<Scope> scope = Parameters(at, function, std::move(arguments));
   const size_t before = visible_from_;
   const size_t depth = scopes_.size();
   visible_from_ = depth;

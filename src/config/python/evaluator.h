@@ -13,6 +13,7 @@
 #include "exp/config/load.h"
 #include "src/config/python/ast.h"
 #include "src/config/python/cursor.h"
+#include "src/config/python/format_spec.h"
 #include "src/config/python/value.h"
 
 namespace xp::config::python {
@@ -187,6 +188,8 @@ class Evaluator {
   Arguments EvalArguments(const Ast& call);
   Value Invoke(const Ast& at, const Value& function, Arguments arguments);
   Value InvokeUser(const Ast& at, const FunctionObject& function, Arguments arguments);
+  std::shared_ptr<Scope> Parameters(const Ast& at, const FunctionObject& function,
+                                    Arguments arguments);
   Value Builtin(const Ast& at, const std::string& name, Arguments& arguments);
   using BuiltinFunction = Value (Evaluator::*)(const Ast& at, const std::string& name,
                                                Arguments& arguments);
@@ -237,6 +240,10 @@ class Evaluator {
   std::string Percent(const Ast& at, const std::string& text, const Value& value);
   std::string PercentField(const Ast& at, const std::string& text, size_t* position,
                            PercentValues& values);
+  std::string PercentNumber(const Ast& at, const Value& value, FormatSpec spec) const;
+  int PercentCount(const Ast& at, const std::string& text, size_t* position,
+                   PercentValues& values) const;
+  const Value& NextOf(const Ast& at, PercentValues& values) const;
   static bool IsBuiltin(const std::string& name);
   static bool IsModuleMember(const std::string& name);
   static bool HasMethod(const Value& object, const std::string& name);

@@ -7,6 +7,7 @@
 #include "exp/base/error.h"
 #include "src/config/python/evaluator.h"
 #include "src/config/python/format_spec.h"
+#include "src/config/python/numbers.h"
 
 namespace xp::config::python {
 
@@ -128,16 +129,37 @@ struct Evaluator::PercentValues {
   bool named = false;
 };
 
+// The next value by place.
+const Value& Evaluator::NextOf(const Ast& at, PercentValues& values) const {
+  if (values.named) Fail(at, "a % format takes its values by name or by place, not both");
+  if (values.next >= values.places.size())
+    Fail(at, "the % format asks for more values than there are");
+  return values.places[values.next++];
+}
+
+// A width or precision: digits, or * for the next value.
+int Evaluator::PercentCount(const Ast& at, const std::string& text, size_t* position,
+                            PercentValues& values) const {
+  constexpr int kMost = 1000;
+  if (*position < text.size() && text[*position] == '*') {
+    ++*position;
+    const Value& value = NextOf(at, values);
+    if (!value.IsIntegral() || std::abs(value.AsDouble()) > kMost)
+      Fail(at, "a `*` in a % format takes an int up to 1000");
+    return static_cast<int>(value.AsInt());
+  }
+  int count = 0;
+  for (; *position < text.size() && text[*position] >= '0' && text[*position] <= '9'; ++*position) {
+    count = count * 10 + (text[*position] - '0');
+    if (count > kMost) Fail(at, "a format's width or precision over 1000");
+  }
+  return count;
+}
+
 // Formats the field whose % stands at *position, which moves to its end.
 std::string Evaluator::PercentField(const Ast& at, const std::string& text, size_t* position,
                                     PercentValues& values) {
   size_t i = *position + 1;
-  auto next = [&]() -> const Value& {
-    if (values.named) Fail(at, "a % format takes its values by name or by place, not both");
-    if (values.next >= values.places.size())
-      Fail(at, "the % format asks for more values than there are");
-    return values.places[values.next++];
-  };
   const Value* named = nullptr;
   if (i < text.size() && text[i] == '(') {
     const size_t close = text.find(')', i);
@@ -154,62 +176,45 @@ std::string Evaluator::PercentField(const Ast& at, const std::string& text, size
   const std::string flags = text.substr(i, flags_end - i);
   auto flag = [&](char c) { return flags.find(c) != std::string::npos; };
   i = flags_end;
-  bool left = flag('-');
-  auto count = [&]() -> int {  // digits, or * for the next value
-    if (i < text.size() && text[i] == '*') {
-      ++i;
-      const Value& value = next();
-      if (!value.IsIntegral() || std::abs(value.AsDouble()) > 1000)
-        Fail(at, "a `*` in a % format takes an int up to 1000");
-      return static_cast<int>(value.AsInt());
-    }
-    int value = 0;
-    for (; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) {
-      value = value * 10 + (text[i] - '0');
-      if (value > 1000) Fail(at, "a format's width or precision over 1000");
-    }
-    return value;
-  };
   FormatSpec spec;
-  spec.width = count();
-  if (spec.width < 0) {
-    left = true;
-    spec.width = -spec.width;
-  }
+  spec.width = PercentCount(at, text, &i, values);
+  const bool left = flag('-') || spec.width < 0;
+  spec.width = std::abs(spec.width);
+  spec.align = left ? '<' : '>';
   if (i < text.size() && text[i] == '.') {
     ++i;
-    spec.precision = std::max(count(), 0);
+    spec.precision = std::max(PercentCount(at, text, &i, values), 0);
   }
   if (i < text.size() && (text[i] == 'h' || text[i] == 'l' || text[i] == 'L')) ++i;
   if (i >= text.size()) Fail(at, "a % format isn't complete");
   *position = i;
-  char type = text[i];
-  if (type == '%') return "%";
-  constexpr std::string_view kTypes = "sradiuoxXeEfFgG";
-  if (kTypes.find(type) == std::string_view::npos)
-    Fail(at, fmt::format("the % format's type `{}` can't be used in a config", type));
-  Value value = named != nullptr ? *named : next();
-  spec.align = left ? '<' : '>';
-  if (type == 's' || type == 'r' || type == 'a')
-    return FormatText(Converted(at, value, std::string_view(&type, 1)), spec);
+  spec.type = text[i];
+  if (spec.type == '%') return "%";
+  if (std::string_view("sradiuoxXeEfFgG").find(spec.type) == std::string_view::npos)
+    Fail(at, fmt::format("the % format's type `{}` can't be used in a config", spec.type));
+  const Value value = named != nullptr ? *named : NextOf(at, values);
+  if (spec.type == 's' || spec.type == 'r' || spec.type == 'a')
+    return FormatText(Converted(at, value, std::string_view(&spec.type, 1)), spec);
   if (flag('0') && !left) {
     spec.align = '=';
     spec.fill.assign(1, '0');
   }
   spec.sign = flag('+') ? '+' : flag(' ') ? ' ' : '\0';
   spec.alternate = flag('#');
-  const bool decimal = type == 'd' || type == 'i' || type == 'u';
-  spec.type = decimal ? 'd' : type;
-  if (!value.IsNumber() && value.type != Type::kBig)
-    Fail(at, fmt::format("%{} takes a number, this is {}", type, WithArticle(value.type)));
-  if (std::string_view("eEfFgG").find(type) != std::string_view::npos)
-    return FormatFloat(
-        value.type == Type::kBig ? static_cast<double>(Magnitude(value)) : value.AsDouble(), spec);
-  if (value.type == Type::kFloat) {
-    if (!decimal) Fail(at, fmt::format("%{} takes an int, this is a float", type));
-    value = WholeNumber(at, std::trunc(value.number));
-  }
-  return FormatInt(value, spec);
+  return PercentNumber(at, value, spec);
+}
+
+std::string Evaluator::PercentNumber(const Ast& at, const Value& value, FormatSpec spec) const {
+  if (!value.IsReal())
+    Fail(at, fmt::format("%{} takes a number, this is {}", spec.type, WithArticle(value.type)));
+  if (std::string_view("eEfFgG").find(spec.type) != std::string_view::npos)
+    return FormatFloat(ToDouble(value), spec);
+  const bool decimal = spec.type == 'd' || spec.type == 'i' || spec.type == 'u';
+  if (!decimal && value.type == Type::kFloat)
+    Fail(at, fmt::format("%{} takes an int, this is a float", spec.type));
+  if (decimal) spec.type = 'd';
+  return FormatInt(value.type == Type::kFloat ? WholeNumber(at, std::trunc(value.number)) : value,
+                   spec);
 }
 
 // text % value
@@ -226,8 +231,9 @@ std::string Evaluator::Percent(const Ast& at, const std::string& text, const Val
     Charge(at, field.size());
     out += field;
   }
-  // As in Python, a dict or list may be left over.
-  const bool optional = value.type == Type::kDict || value.type == Type::kList;
+  // As in Python, a dict, list or range may be left over.
+  const bool optional =
+      value.type == Type::kDict || value.type == Type::kList || value.type == Type::kRange;
   if (values.next < values.places.size() && !values.named && !optional)
     Fail(at, "the % format leaves values over");
   return out;

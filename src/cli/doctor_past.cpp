@@ -196,12 +196,12 @@ int History(const DoctorPast& options) {
 
 int Show(const DoctorPast& options) {
   DoctorReport stored = Load(options, *options.show);
+  auto report = doctor::ReportFromJson(stored.report_json);
+  if (!report) throw JobError({.what = "the stored report is damaged", .where = *options.show});
   if (options.as_json) {
     fmt::print("{}\n", stored.report_json);
     return 0;
   }
-  auto report = doctor::ReportFromJson(stored.report_json);
-  if (!report) throw JobError({.what = "the stored report is damaged", .where = *options.show});
   fmt::print("{}\n", Name(stored, *options.show));
   std::string group;
   for (const doctor::Finding& f : report->findings) {

@@ -191,6 +191,18 @@ has "$out" "files "; has "$out" "warning: 300 open files"
 out=$(mkdir gone && cd gone && rmdir ../gone && { "$exp" ls || echo "exit $?"; } 2>&1)
 has "$out" "the working directory is gone"; has "$out" "exit 2"
 
+# A report that was damaged in the store is neither text nor JSON.
+python3 -c '
+import sqlite3
+db = sqlite3.connect(".exp/exp.db")
+db.execute("UPDATE doctor SET report=substr(report, 1, 300) WHERE id=1")
+db.commit()'
+for form in "" --json; do
+  code 1 "$exp" doctor --show 1 $form
+  has "$(cat err)" "the stored report is damaged"
+  [ ! -s out ] || fail "of a damaged report: $(cat out)"
+done
+
 # Nothing can be stored: the report is shown all the same.
 mkdir readonly && echo x >readonly/exp.db
 code "0 4 1" "$exp" doctor --look --store readonly

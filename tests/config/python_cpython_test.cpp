@@ -384,6 +384,27 @@ TEST_CASE("what is written wrongly is told where it stands, and what to write") 
   });
   CHECK(Run("def f(a, *, b=1, **c): return a, b, c\nv = f(1, b=2, d=3)\n") ==
         R"({"v":[1,2,{"d":3}]})");
+  Refused({
+      {"x = 1\ndef f():\n    x += 1\nf()\n",
+       "t.py:3:5: `x` is read before the function assigns it"},
+      {"x = 1\ndef f():\n    y = x\n    for x, *z in []: pass\nf()\n", "t.py:3:9: `x` is read"},
+      {"y = 3\ndef f(a):\n    if a: y = 1\n    return y\nv = f(0)\n", "`y` is read before"},
+      {"y = 3\ndef f():\n    del y\nf()\n", "`y` is deleted before"},
+      {"import os\ndef f():\n    v = os.sep\n    import os\nf()\n", "`os` is read before"},
+  });
+  Programs({
+      {"x = 1\ndef f():\n    global x\n    x += 1\nf()\ndef g(x=x):\n    x += 1\n    return x\ny = "
+       "g()\n",
+       R"({"x":2,"y":3})"},
+      {"def f(a):\n    def g(): return b\n    b = [c for c in a if (d := c)]\n    return g(), d\nv "
+       "= f([1, 2])\n",
+       R"({"v":[[1,2],2]})"},
+      {"def f():\n    def g():\n        nonlocal n\n        n = 2\n    n = 1\n    g()\n    return "
+       "n\nv = f()\n",
+       R"({"v":2})"},
+      {"c = 7\ndef f():\n    v = [c for c in (1, 2)], c\n    return v\nv = f()\n",
+       R"({"c":7,"v":[[1,2],7]})"},
+  });
   // Letters of any script are names, as in Python.
   CHECK(Run("\xe5\xbc\xa0\xc3\xa9 = 1\nmatch = 2\n") == "{\"match\":2,\"\xe5\xbc\xa0\xc3\xa9\":1}");
 }

@@ -8,6 +8,7 @@
 
 #include "exp/config/canonical.h"
 #include "src/config/python/evaluator.h"
+#include "src/config/python/names.h"
 #include "src/config/suggest.h"
 
 namespace xp::config::python {
@@ -30,8 +31,25 @@ Value* Evaluator::Local(const std::string& name) {
     if (outer != scope.outer.end() && outer->second) return nullptr;
     auto it = scope.names.find(name);
     if (it != scope.names.end()) return &it->second;
+    if (scope.own != nullptr && scope.own->count(name) > 0) return nullptr;
   }
   return nullptr;
+}
+
+bool Evaluator::Unassigned(const std::string& name) const {
+  for (size_t i = scopes_.size(); i > visible_from_; --i) {
+    const Scope& scope = *scopes_[i - 1];
+    auto outer = scope.outer.find(name);
+    if ((outer != scope.outer.end() && outer->second) || scope.names.count(name) > 0) return false;
+    if (scope.own != nullptr && scope.own->count(name) > 0) return true;
+  }
+  return false;
+}
+
+const std::unordered_set<std::string>& Evaluator::Own(const Ast& function) {
+  auto [known, first] = own_.try_emplace(&function);
+  if (first) known->second = AssignedNames(function);
+  return known->second;
 }
 
 // A builtin or a module's function; one object a name.
@@ -48,6 +66,10 @@ Value Evaluator::NamedFunction(const std::string& name) {
 Value Evaluator::EvalName(const Ast& ast) {
   const std::string& name = ast.text;
   if (Value* local = Local(name)) return *local;
+  if (Unassigned(name)) {
+    Fail(ast, fmt::format("`{}` is read before the function assigns it", name),
+         fmt::format("for a name of the file, write `global {}` in the function", name));
+  }
   if (const DictObject::Pair* pair = globals_.dict->Find("s" + name)) return pair->value;
   if (name == "_base_" && base_.type == Type::kDict) return base_;
   if (name == "__name__") return Value::String("builtins");

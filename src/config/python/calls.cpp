@@ -52,7 +52,8 @@ Value Evaluator::Call(const Ast& ast) {
   const Ast& callee = *ast.kids[0];
   // `dict(...)` is most of a config: don't make a function object for it.
   bool plain_dict = callee.kind == AstKind::kName && callee.text == "dict" &&
-                    Local("dict") == nullptr && globals_.dict->Find("sdict") == nullptr;
+                    Local("dict") == nullptr && !Unassigned("dict") &&
+                    globals_.dict->Find("sdict") == nullptr;
   if (plain_dict) {
     Arguments arguments = EvalArguments(ast);
     return Place(MakeDict(ast, "dict", arguments), ast);
@@ -164,6 +165,7 @@ std::shared_ptr<Scope> Evaluator::Parameters(const Ast& at, const FunctionObject
 Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Arguments arguments) {
   const Ast& code = *function.code;
   std::shared_ptr<Scope> scope = Parameters(at, function, std::move(arguments));
+  scope->own = &Own(code);
   const size_t before = visible_from_;
   const size_t depth = scopes_.size();
   visible_from_ = depth;

@@ -35,7 +35,8 @@ struct Namespace {
 // see later assignments.
 struct Scope {
   std::unordered_map<std::string, Value> names;
-  std::unordered_map<std::string, bool> outer;  // `global x` (true), `nonlocal x` (false)
+  std::unordered_map<std::string, bool> outer;           // `global x` (true), `nonlocal x` (false)
+  const std::unordered_set<std::string>* own = nullptr;  // what the function assigns anywhere
   bool comprehension = false;
 };
 
@@ -106,17 +107,18 @@ class Evaluator {
   void AugAssign(const Ast& statement);
   bool InPlace(const Ast& at, const std::string& op, const Value& left, const Value& right);
   void Delete(const Ast& target);
-  void DefineFunction(const Ast& statement);
-  void Import(const Ast& statement);
-  void ImportFrom(const Ast& statement);
-  void ImportBase(const Ast& statement);
-  void BindBase(const Ast& line);
   void Bind(const std::string& name, Value value);
   void BindOutsideComprehension(const std::string& name, Value value);
   void SetSlice(const Ast& target, const Value& object, const SliceParts& slice,
                 const Value& value);
   void DeleteSlice(const Ast& target, const Value& object);
   Value Hook(const Ast& at, const Value& value, int depth = 0);
+
+  // imports.cpp
+  void Import(const Ast& statement);
+  void ImportFrom(const Ast& statement);
+  void ImportBase(const Ast& statement);
+  void BindBase(const Ast& line);
 
   // expression_eval.cpp
   Value Eval(const Ast& ast);
@@ -148,6 +150,9 @@ class Evaluator {
   std::string ChainPath(const Ast& ast) const;
   Value Derived(Value value, const std::string& path);
   Value* Local(const std::string& name);
+  // Whether a function assigns the name, but hasn't yet: it isn't looked for elsewhere then.
+  bool Unassigned(const std::string& name) const;
+  const std::unordered_set<std::string>& Own(const Ast& function);
 
   // operators.cpp
   // An int of a float without fraction; refuses what 64 bits can't hold.
@@ -270,6 +275,7 @@ class Evaluator {
   std::vector<std::shared_ptr<Scope>> scopes_;  // of functions and comprehensions, innermost last
   size_t visible_from_ = 0;                     // scopes before it belong to callers
   Value returned_;
+  std::unordered_map<const Ast*, std::unordered_set<std::string>> own_;  // by function
   std::unordered_map<std::string, Value> builtins_;  // those that were named, by name
   int depth_ = 0;
   int calls_ = 0;

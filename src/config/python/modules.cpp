@@ -129,6 +129,7 @@ Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& argum
     if (repeat && (!repeat->IsIntegral() || repeat->AsInt() < 0 || repeat->AsInt() > 100))
       Fail(at, "itertools.product() repeats an int of times, up to 100");
     std::vector<std::vector<Value>> columns;
+    columns.reserve(given.size());
     for (const Value& part : given) columns.push_back(Iterate(at, part));
     const size_t once = columns.size();
     const auto times = static_cast<size_t>(repeat ? repeat->AsInt() : 1);

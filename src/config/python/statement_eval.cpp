@@ -107,7 +107,9 @@ Evaluator::Flow Evaluator::Execute(const Ast& statement) {
 // Whether a function around the one that runs has the name.
 bool Evaluator::Encloses(const std::string& name) const {
   for (size_t i = scopes_.size() - 1; i > visible_from_; --i) {
-    if (scopes_[i - 1]->names.count(name) > 0) return true;
+    const Scope& scope = *scopes_[i - 1];
+    if (scope.names.count(name) > 0 || (scope.own != nullptr && scope.own->count(name) > 0))
+      return true;
   }
   return false;
 }
@@ -402,6 +404,8 @@ void Evaluator::Delete(const Ast& target) {
     return;
   }
   if (target.kind == AstKind::kName) {
+    if (Unassigned(target.text))
+      Fail(target, fmt::format("`{}` is deleted before the function assigns it", target.text));
     bool local = scopes_.size() > visible_from_ && scopes_.back()->names.erase(target.text) > 0;
     if (!local && !globals_.dict->Erase("s" + target.text))
       Fail(target, fmt::format("the name `{}` isn't defined", target.text));
@@ -429,84 +433,6 @@ void Evaluator::Delete(const Ast& target) {
         static_cast<long>(Position(target, index.AsInt(), object.list->items.size())));
   } else {
     Fail(target, fmt::format("{}'s elements can't be deleted", WithArticle(object.type)));
-  }
-}
-
-void Evaluator::Import(const Ast& statement) {
-  for (size_t i = 0; i + 1 < statement.names.size(); i += 2) {
-    const std::string& module = statement.names[i];
-    const std::string& alias = statement.names[i + 1];
-    std::string top = module.substr(0, module.find('.'));
-    std::string name = alias.empty() ? top : alias;
-    imported_.insert(name);
-    if (IsStandardModule(top)) {
-      Bind(name, Value::Module(alias.empty() ? top : module));
-    } else {
-      // `import a.b` names a, `import a.b as c` names a.b.
-      Bind(name, arena_.Lazy({alias.empty() ? top : module, ""}));
-    }
-  }
-}
-
-void Evaluator::ImportFrom(const Ast& statement) {
-  const std::string& module = statement.text;
-  if (bases_.count(module) > 0) return BindBase(statement);
-  for (size_t i = 0; i + 1 < statement.names.size(); i += 2) {
-    const std::string& name = statement.names[i];
-    const std::string& alias = statement.names[i + 1].empty() ? name : statement.names[i + 1];
-    if (name == "*")
-      Fail(statement, "`import *` outside of `with read_base():`",
-           "import the names that are used");
-    imported_.insert(alias);
-    if (module.rfind("mmengine.config", 0) == 0 || (module == "mmengine" && name == "Config")) {
-      FunctionObject function;
-      function.name = name;
-      Bind(alias, arena_.Function(std::move(function)));
-    } else if (IsStandardModule(module)) {
-      // What can't be used is named where it is used: it may stand in annotations only.
-      std::string full = module;
-      full.append(".").append(name);
-      const bool usable = IsModuleMember(full) || module == "math" || module == "os";
-      Bind(alias, usable ? Attribute(statement, Value::Module(module), name) : Value::Module(full));
-    } else {
-      Bind(alias, arena_.Lazy({module, name}));
-    }
-  }
-}
-
-// with read_base():
-//     from .base import *
-void Evaluator::ImportBase(const Ast& statement) {
-  const Ast& call = *statement.kids[0];
-  bool reads = call.kind == AstKind::kCall && call.kids.size() == 1 &&
-               call.kids[0]->kind == AstKind::kName && call.kids[0]->text == "read_base";
-  if (!reads) Fail(statement, "only `with read_base():` can be used in a config");
-  if (!importer_)
-    Fail(statement, "`_base_` and `read_base()` don't go together",
-         "use one of them in all files of the chain");
-  for (const AstPtr& line : statement.kids[1]->kids) {
-    if (line->kind == AstKind::kPass) continue;
-    if (line->kind != AstKind::kImportFrom)
-      Fail(*line, "only `from ... import ...` can stand in `with read_base():`");
-    Namespace base = importer_(line->text, At(*line));
-    imported_.insert(base.imported.begin(), base.imported.end());
-    bases_[line->text] = std::move(base);
-    BindBase(*line);
-  }
-}
-
-// from .base import a, b as c
-void Evaluator::BindBase(const Ast& line) {
-  DictObject& base = *bases_.at(line.text).globals.dict;
-  for (size_t i = 0; i + 1 < line.names.size(); i += 2) {
-    const std::string& name = line.names[i];
-    if (name == "*") {
-      for (const DictObject::Pair& pair : base.pairs) Bind(KeyText(pair.key), pair.value);
-      continue;
-    }
-    const DictObject::Pair* pair = base.Find("s" + name);
-    if (pair == nullptr) Fail(line, fmt::format("{} has no `{}`", line.text, name));
-    Bind(line.names[i + 1].empty() ? name : line.names[i + 1], pair->value);
   }
 }
 

@@ -28,7 +28,10 @@ void Guarded(Row* row, Body body) {
     const std::string& what = e.text().what;
     bool memory = what.starts_with(kLimit) || what.starts_with("the GPU is full");
     row->status = memory ? Status::kMemoryLimit : Status::kFailed;
-    row->reason = what.starts_with(kLimit) ? what.substr(kLimit.size()) : what;
+    // Which file or device failed is half of the reason; what is full is the case's own device.
+    row->reason = what.starts_with(kLimit)           ? what.substr(kLimit.size())
+                  : memory || e.text().where.empty() ? what
+                                                     : e.text().where + ": " + what;
   } catch (const std::bad_alloc&) {
     row->status = Status::kMemoryLimit;
     row->reason = "the system gave no more memory";

@@ -71,12 +71,12 @@ DecodeSpeed MeasureDecode(const std::vector<std::string>& paths, double seconds,
       continue;
     }
   }
+  if (images.size() < tried) {
+    out.problem =
+        fmt::format("of {} JPEGs of the folder {} could be decoded", tried, images.size());
+  }
   constexpr size_t kFewest = 8;
   if (images.size() < kFewest) {
-    if (tried >= kFewest) {
-      out.problem =
-          fmt::format("of {} JPEGs of the folder {} could be decoded", tried, images.size());
-    }
     images.clear();
     pixels = bytes = largest = 0;
     out.drawn = true;

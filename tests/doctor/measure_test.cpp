@@ -173,6 +173,16 @@ TEST_CASE("slow disks, slow decoding, and a loader that can't keep up") {
   measured = MeasureDecode(damaged, 0.1);
   CHECK(measured.drawn);
   measured.images_a_second_core = 1;  // too slow as well: both are told
+  // A few of many are told, too.
+  for (size_t i = 0; i < 9; ++i) {
+    std::ofstream(damaged[i], std::ios::binary) << bench::DrawPhotos(1, 64, 48).front();
+  }
+  const DecodeSpeed few = MeasureDecode(damaged, 0.1);
+  CHECK_FALSE(few.drawn);
+  CHECK(few.problem == "of 10 JPEGs of the folder 9 could be decoded");
+  CHECK(JudgeLoader({}, few, 0)[0].level == Level::kWarning);
+  std::ofstream(damaged.back(), std::ios::binary) << bench::DrawPhotos(1, 64, 48).front();
+  CHECK(MeasureDecode(damaged, 0.1).problem.empty());
   const Finding f = JudgeLoader({}, measured, 0)[0];
   CHECK(f.level == Level::kWarning);
   CHECK(f.found.find("of 10 JPEGs of the folder 1 could be decoded") != std::string::npos);

@@ -231,6 +231,12 @@ done
 refused 2 "no peer to measure alone" "$exp" bench tiny.yaml "${small[@]}" --only-peer --no-store
 refused 2 "no peer" "$exp" bench tiny.yaml "${small[@]}" --against caffe --no-store
 refused 2 "names no call" "$exp" bench --compare one nobody
+# One damaged JPEG among many: the row says which.
+"$exp" data shapes --out photos --images 8 --val 1 --size 64x64 >/dev/null
+echo "no JPEG" >photos/images/damaged.jpg
+expect 1 "photos/images/damaged.jpg: not an image" "$exp" bench tiny.yaml "${small[@]}" --batch 1 --set fusion=true --set ~end_to_end \
+  --set +loader.images=photos/images --no-store
+
 # A file that can't be written after all doesn't cost the others.
 if [ -w /dev/full ]; then
   "$exp" bench --show one --csv fresh.csv >/dev/null

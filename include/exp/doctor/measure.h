@@ -33,8 +33,7 @@ struct DecodeSpeed {
   int threads = 0;
   double megapixels = 0, kilobytes = 0;  // mean of an image
   bool drawn = false;                    // images made here, of 500 x 375
-  // Why, where there were enough in the folder; empty else.
-  std::string problem;
+  std::string problem;  // that some of the folder couldn't be decoded; empty: none was
 };
 DecodeSpeed MeasureDecode(const std::vector<std::string>& images, double seconds,
                           StopFlag stop = nullptr);

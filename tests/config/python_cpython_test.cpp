@@ -439,3 +439,25 @@ TEST_CASE("names of bases that are no files are refused where they stand") {
   CHECK_THROWS_WITH(Load(folder.Write("b.py", "_base_ = './a.py\\0b'\n")),
                     ContainsSubstring("b.py:1:10: `_base_` is"));
 }
+
+// As in mmengine: a function of a base works with the base's names, whoever calls it.
+TEST_CASE("functions imported with read_base() keep their file's names") {
+  test::Folder folder;
+  folder.Write(
+      "base.py",
+      "scale = 2\ndef f(x): return x * scale\ndef put(v):\n    global scale\n    scale = v\n"
+      "def counter():\n    n = 0\n    def more():\n        nonlocal n\n        n += scale\n"
+      "        return n\n    return more\nc = counter()\ndef bad(): return nothing\n");
+  auto resolved = [&](const std::string& text) {
+    return CanonicalJson(
+        Load(folder.Write("a.py",
+                          "from mmengine.config import read_base\nwith read_base():\n    "
+                          "from .base import *\n" +
+                              text))
+            .root);
+  };
+  CHECK(resolved("scale = 5\nv = f(3), c(), c()\n") == R"({"scale":5,"v":[6,2,4]})");
+  CHECK(resolved("put(9)\nv = f(3)\n") == R"({"scale":2,"v":27})");
+  CHECK_THROWS_WITH(resolved("v = bad()\n"),
+                    ContainsSubstring("base.py:14:19: the name `nothing` isn't defined"));
+}

@@ -46,10 +46,11 @@ bool Evaluator::Unassigned(const std::string& name) const {
   return false;
 }
 
-const std::unordered_set<std::string>& Evaluator::Own(const Ast& function) {
-  auto [known, first] = own_.try_emplace(&function);
-  if (first) known->second = AssignedNames(function);
-  return known->second;
+std::shared_ptr<const std::unordered_set<std::string>> Evaluator::Own(const Ast& function) {
+  auto& known = own_[&function];
+  if (known == nullptr)
+    known = std::make_shared<const std::unordered_set<std::string>>(AssignedNames(function));
+  return known;
 }
 
 // A builtin or a module's function; one object a name.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "src/config/python/evaluator.h"
@@ -165,7 +166,9 @@ std::shared_ptr<Scope> Evaluator::Parameters(const Ast& at, const FunctionObject
 Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Arguments arguments) {
   const Ast& code = *function.code;
   std::shared_ptr<Scope> scope = Parameters(at, function, std::move(arguments));
-  scope->own = &Own(code);
+  scope->own = Own(code);
+  DictObject* const callers_globals = std::exchange(globals_.dict, function.globals);
+  const std::string* const callers_source = std::exchange(source_, function.source);
   const size_t before = visible_from_;
   const size_t depth = scopes_.size();
   visible_from_ = depth;
@@ -182,6 +185,8 @@ Value Evaluator::InvokeUser(const Ast& at, const FunctionObject& function, Argum
   }
   scopes_.resize(depth);
   visible_from_ = before;
+  globals_.dict = callers_globals;
+  source_ = callers_source;
   return result;
 }
 

@@ -35,8 +35,8 @@ struct Namespace {
 // see later assignments.
 struct Scope {
   std::unordered_map<std::string, Value> names;
-  std::unordered_map<std::string, bool> outer;           // `global x` (true), `nonlocal x` (false)
-  const std::unordered_set<std::string>* own = nullptr;  // what the function assigns anywhere
+  std::unordered_map<std::string, bool> outer;  // `global x` (true), `nonlocal x` (false)
+  std::shared_ptr<const std::unordered_set<std::string>> own;  // what the function assigns anywhere
   bool comprehension = false;
 };
 
@@ -152,7 +152,7 @@ class Evaluator {
   Value* Local(const std::string& name);
   // Whether a function assigns the name, but hasn't yet: it isn't looked for elsewhere then.
   bool Unassigned(const std::string& name) const;
-  const std::unordered_set<std::string>& Own(const Ast& function);
+  std::shared_ptr<const std::unordered_set<std::string>> Own(const Ast& function);
 
   // operators.cpp
   // An int of a float without fraction; refuses what 64 bits can't hold.
@@ -275,7 +275,7 @@ class Evaluator {
   std::vector<std::shared_ptr<Scope>> scopes_;  // of functions and comprehensions, innermost last
   size_t visible_from_ = 0;                     // scopes before it belong to callers
   Value returned_;
-  std::unordered_map<const Ast*, std::unordered_set<std::string>> own_;  // by function
+  std::unordered_map<const Ast*, std::shared_ptr<const std::unordered_set<std::string>>> own_;
   std::unordered_map<std::string, Value> builtins_;  // those that were named, by name
   int depth_ = 0;
   int calls_ = 0;

@@ -133,6 +133,8 @@ Value Evaluator::EvalFunction(const Ast& ast) {
   FunctionObject function;
   function.name = ast.text.empty() ? "<lambda>" : ast.text;
   function.code = &ast;
+  function.globals = globals_.dict;
+  function.source = source_;
   for (size_t i = 1; i < ast.kids.size(); ++i)
     function.defaults.push_back(ast.kids[i] == nullptr ? Value::None() : Eval(*ast.kids[i]));
   function.captured.assign(scopes_.begin() + static_cast<long>(visible_from_), scopes_.end());

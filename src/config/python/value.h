@@ -122,6 +122,9 @@ struct FunctionObject {
   const Ast* code = nullptr;    // of the file; null for builtins
   std::vector<Value> defaults;  // one a parameter; unused where code's is null
   std::vector<std::shared_ptr<Scope>> captured;
+  // Of the file that defines it, which another may call: its names, and its path for messages.
+  DictObject* globals = nullptr;
+  const std::string* source = nullptr;
 };
 
 // mmengine's LazyObject and LazyAttr: a name imported from a package that isn't there at this time.

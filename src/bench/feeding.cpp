@@ -24,11 +24,14 @@ namespace xp::bench {
 
 class Photos {
  public:
-  explicit Photos(const LoaderPart& part) {
-    part.images.empty() ? Draw(part.count) : Find(part.images, part.count);
+  explicit Photos(LoaderPart part) : part_(std::move(part)) {}
+  // Draws or finds them, where that isn't done yet.
+  void Require() {
+    if (!files.empty()) return;
+    part_.images.empty() ? Draw(part_.count) : Find(part_.images, part_.count);
     if (files.empty()) {
       throw UsageError({.what = "there is no JPEG",
-                        .where = part.images,
+                        .where = part_.images,
                         .expected = "a folder with .jpg files"});
     }
   }
@@ -57,11 +60,12 @@ class Photos {
     }
     root = folder_->path();
     // Beyond some hundred the same again: the page cache holds them anyhow.
-    std::vector<std::string> photos = DrawPhotos(std::min(count, 256));
+    std::vector<std::string> photos = DrawPhotos(std::min(count, 256)), names;
     for (size_t i = 0; i < photos.size(); ++i) {
-      files.push_back(fmt::format("{}.jpg", i));
-      WriteFileAtomic(root / files.back(), photos[i]);
+      names.push_back(fmt::format("{}.jpg", i));
+      WriteFileAtomic(root / names.back(), photos[i]);
     }
+    files = std::move(names);
   }
   void Find(const std::string& folder, int count) {
     root = folder;
@@ -69,6 +73,7 @@ class Photos {
     if (files.size() > static_cast<size_t>(count)) files.resize(static_cast<size_t>(count));
   }
 
+  LoaderPart part_;
   std::unique_ptr<TemporaryFolder> folder_;
 };
 
@@ -120,6 +125,7 @@ void SkipReady(const Case& c, int count, Batches& batches, StopFlag stop) {
 
 void MeasureLoaderInto(const Case& c, const LoaderPart& part, Photos& photos, StopFlag stop,
                        Row* row) {
+  photos.Require();
   constexpr int kImages = 100000;  // an epoch: long enough that its end costs nothing
   constexpr int kSkip = 2;
   const int images = (kImages / c.batch + 1) * c.batch;
@@ -184,6 +190,7 @@ void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& ph
                          Row* row) {
   Case c = given;
   c.height = c.width = part.size;
+  photos.Require();
   Stopwatch watch;
   Trial trial(c);
   if (trial.model().task() != models::Task::kClassification) {

@@ -138,14 +138,13 @@ std::vector<BenchCall::Planned> BenchCall::Plan() {
   return plan;
 }
 
-// The JPEGs are drawn when the first case wants them.
+// The JPEGs of a part are shared by its cases.
 void BenchCall::PlanFromJpegs(std::vector<Planned>* plan) {
   auto add = [&](const std::vector<Case>& cases, const auto& part, auto measure) {
-    auto photos = std::make_shared<std::shared_ptr<bench::Photos>>();
+    const std::shared_ptr<bench::Photos> photos = bench::OpenPhotos(part);
     for (const Case& c : cases) {
       plan->push_back({c, [photos, measure, c, &part] {
-                         if (!*photos) *photos = bench::OpenPhotos(part);
-                         return measure(c, part, **photos, &StopSignals::flag());
+                         return measure(c, part, *photos, &StopSignals::flag());
                        }});
     }
   };

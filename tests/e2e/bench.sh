@@ -237,6 +237,10 @@ echo "no JPEG" >photos/images/damaged.jpg
 expect 1 "photos/images/damaged.jpg: not an image" "$exp" bench tiny.yaml "${small[@]}" --batch 1 --set fusion=true --set ~end_to_end \
   --set +loader.images=photos/images --no-store
 
+# No folder for drawn JPEGs costs the rows that want them, not the call.
+expect 1 "no temporary folder can be made" env TMPDIR=/proc "$exp" bench tiny.yaml "${small[@]}" --batch 1 --set fusion=true --no-store --csv rest.csv
+[ "$(grep -c ',fail,' rest.csv) $(grep -c '^exp,step,.*,ok,' rest.csv)" = "3 1" ] || fail "$(cat rest.csv)"
+
 # A file that can't be written after all doesn't cost the others.
 if [ -w /dev/full ]; then
   "$exp" bench --show one --csv fresh.csv >/dev/null

@@ -48,8 +48,8 @@ uint64_t LeastBytes(const Case& c, graph::DType compute, const graph::StepPasses
 // device, at most `limit`, above 16 a multiple of 8; 0: none. The row of that batch decides.
 int LargestBatch(const Case& c, int limit);
 
-// JPEGs for the loader: those below a folder, or drawn ones in a temporary folder. Throws
-// UsageError for a folder without any.
+// JPEGs for the loader: those below a folder, or drawn ones in a temporary folder. They are looked
+// for, or drawn, when the first row wants them; where there are none the row says why.
 class Photos;
 std::shared_ptr<Photos> OpenPhotos(const LoaderPart& part);
 Row MeasureLoader(const Case& c, const LoaderPart& part, Photos& photos, StopFlag stop = nullptr);

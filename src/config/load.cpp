@@ -367,6 +367,7 @@ const PythonFile& Loader::Module(const std::string& module, const fs::path& from
   auto& known = modules_[fs::canonical(path).string()];
   if (known == nullptr) {
     std::string text = ReadFile(path);
+    if (text.find("<<<<<<< ") != std::string::npos) RequireMerged(text, path);
     result_.sources.push_back({path.string(), text});
     known = std::make_unique<PythonFile>(text, path);
   }

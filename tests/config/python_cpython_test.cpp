@@ -325,6 +325,7 @@ TEST_CASE("augmented assignments change what Python's change, and evaluate their
       {"import copy\na = [1]\nb = copy.deepcopy(dict(p=a, q=a, r=[a]))\nb['p'].append(2)\nc = "
        "copy.copy([a])\nc[0].append(3)\n",
        R"x({"a":[1,3],"b":{"p":[1,2],"q":[1,2],"r":[[1,2]]},"c":[[1,3]]})x"},
+      {"x = 1if 4else 2\ny = [0x1for z in (1,)] if 0else 0x1for 3\n", R"x({"x":1,"y":31})x"},
       {"def f(): return; 5\nx = f()\nif 1: y = 2; z = 3\n", R"x({"x":null,"y":2,"z":3})x"},
       {"x = 'b' if 'a' in'abc' else'c'\n", R"x({"x":"b"})x"},
       {"v = {(1, (2, 3)): 'a'}[(1, (2, 3))], {2 ** 62: 1, 2.0 ** 62: 2}\n",
@@ -436,6 +437,9 @@ TEST_CASE("names of bases that are no files are refused where they stand") {
     CAPTURE(text);
     CHECK_THROWS_WITH(Load(folder.Write("a.py", text)), ContainsSubstring("a.py:3:5: "));
   }
+  folder.Write("merged.py", "a = 1\n<<<<<<< HEAD\nb = 2\n");
+  CHECK_THROWS_WITH(Load(folder.Write("a.py", with + "merged import *\n")),
+                    ContainsSubstring("merged.py:2:1: git's mark of a conflict"));
   CHECK_THROWS_WITH(Load(folder.Write("b.py", "_base_ = './a.py\\0b'\n")),
                     ContainsSubstring("b.py:1:10: `_base_` is"));
 }

@@ -315,9 +315,12 @@ class Lexer {
       size_t name_end = end;
       while (name_end < text_.size() && NamePart(text_[name_end])) ++name_end;
       RequireName(text_.substr(at_, name_end - at_));
-      char c = text_[end];
-      Fail(c == 'j' || c == 'J' ? "complex numbers can't be config values"
-                                : "a number runs into a name");
+      const std::string_view name = text_.substr(end, name_end - end);
+      static constexpr std::string_view kWords[] = {"and", "else", "for", "if",
+                                                    "in",  "is",   "not", "or"};
+      if (name == "j" || name == "J") Fail("complex numbers can't be config values");
+      if (std::find(std::begin(kWords), std::end(kWords), name) == std::end(kWords))
+        Fail("a number runs into a name");
     }
     if (base == 10 && digits[0] == '0' && digits.find_first_not_of('0') != std::string::npos) {
       Fail("an int can't begin with 0: " + digits.substr(0, 40),

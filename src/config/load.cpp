@@ -50,7 +50,7 @@ std::string NearFiles(const fs::path& path) {
 // As mmengine finds it: `link/../base.py` beside the link. Where nothing is, as the system does
 // (and with it detectron2 and PaddleDetection): beside the folder that the link leads to.
 fs::path Beside(const fs::path& path, const fs::path& name, const Node& base) {
-  const fs::path as_given = path.parent_path() / name, normal = as_given.lexically_normal();
+  fs::path as_given = path.parent_path() / name, normal = as_given.lexically_normal();
   std::error_code error;
   if (fs::exists(normal, error)) return normal;
   if (fs::exists(as_given, error)) return as_given;

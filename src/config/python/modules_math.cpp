@@ -36,7 +36,15 @@ OfOne FunctionOfOne(const std::string& name) {
   return found == table.end() ? nullptr : found->second;
 }
 
-// The length of a vector, rounded once as CPython's is in all but rare cases.
+// Adds a to *sum, of which a is the smaller; what is lost goes to *rest.
+void AddExactly(double a, double* sum, double* rest) {
+  const double total = *sum + a;
+  *rest += a - (total - *sum);
+  *sum = total;
+}
+
+// CPython's vector_norm, bit for bit: the parts scaled, their squares summed without loss, the root
+// corrected by what it misses.
 double Hypot(const std::vector<double>& parts) {
   double largest = 0;
   bool nan = false;
@@ -46,15 +54,29 @@ double Hypot(const std::vector<double>& parts) {
     largest = std::max(largest, std::abs(part));
   }
   if (nan) return std::nan("");
-  if (largest == 0) return 0;
+  if (largest == 0 || parts.size() == 1) return largest;
   int exponent = 0;
   std::frexp(largest, &exponent);
-  long double sum = 0;
-  for (double part : parts) {
-    const long double scaled = std::ldexp(static_cast<long double>(part), -exponent);
-    sum += scaled * scaled;
+  if (exponent < -1023) {  // the scale would overflow
+    constexpr double kSmallest = 0x1p-1022;
+    std::vector<double> scaled;
+    scaled.reserve(parts.size());
+    for (double part : parts) scaled.push_back(part / kSmallest);
+    return kSmallest * Hypot(scaled);
   }
-  return static_cast<double>(std::ldexp(std::sqrt(sum), exponent));
+  const double scale = std::ldexp(1.0, -exponent);
+  double sum = 1, products = 0, sums = 0;  // and what rounding left of both
+  for (double part : parts) {
+    const double x = part * scale;
+    const double square = x * x;
+    products += std::fma(x, x, -square);
+    AddExactly(square, &sum, &sums);
+  }
+  const double root = std::sqrt(sum - 1 + (products + sums));
+  const double square = -root * root;
+  products += std::fma(-root, root, -square);
+  AddExactly(square, &sum, &sums);
+  return (root + (sum - 1 + (products + sums)) / (2 * root)) / scale;
 }
 
 }  // namespace

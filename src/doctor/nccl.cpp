@@ -51,13 +51,19 @@ Findings CheckNccl(const Subject& s) {
       f.fix = fmt::format("install the NCCL package for CUDA {}, or a driver {} or newer",
                           MajorOf(gpus.cuda_driver), DriverFor(cuda).full);
     }
-  } else if (std::string path = FindOwnLibrary(s.system, kNccl);
-             !s.system.IsHere() && !path.empty()) {
-    f.found = fmt::format("{}; {}", path, gpus.why);
-  } else if (gpus.devices.size() > 1) {
+    return {f};
+  }
+  const std::string path = FindOwnLibrary(s.system, kNccl);
+  if (!path.empty()) {
+    f.found = s.system.IsHere() ? path + " doesn't load, or doesn't answer"
+                                : fmt::format("{}; {}", path, gpus.why);
+  }
+  if (gpus.devices.size() > 1) {
     f.level = Level::kWarning;
     f.why = fmt::format("there are {} GPUs; together they need it", gpus.devices.size());
-    f.fix = "install libnccl2, or point LD_LIBRARY_PATH at its folder";
+    f.fix = path.empty() ? "install libnccl2, or point LD_LIBRARY_PATH at its folder"
+                         : "`exp doctor --library " + path +
+                               "` says what it misses; else install libnccl2 again";
   }
   return {f};
 }

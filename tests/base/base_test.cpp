@@ -125,8 +125,10 @@ TEST_CASE("versions of CUDA's libraries, by how each numbers them") {
   CHECK(xp::NcclVersionText(2804) == "2.8.4");
   CHECK_FALSE(xp::AskLibrary("/no/such/library.so", "f", xp::LibraryCall::kSize));
   CHECK_FALSE(xp::AskLibrary("libc.so.6", "no_such_function", xp::LibraryCall::kInt));
-  // Of the real C library: getpid fits `size_t name(void)` well enough to be asked.
-  CHECK(xp::AskLibrary("libc.so.6", "getpid", xp::LibraryCall::kSize) == ::getpid());
+  // Of the real C library: getppid fits `size_t name(void)` well enough to be asked, and tells that
+  // a child of this process was. What ends that child ends nothing else.
+  CHECK(xp::AskLibrary("libc.so.6", "getppid", xp::LibraryCall::kSize) == ::getpid());
+  CHECK_FALSE(xp::AskLibrary("libc.so.6", "abort", xp::LibraryCall::kSize));
 }
 
 TEST_CASE("text for HTML and CSV") {

@@ -329,6 +329,12 @@ TEST_CASE("NCCL is wanted with several GPUs only") {
   CHECK(Get(CheckNccl(s.Of(TestBuild())), "nccl").level == Level::kAbsent);
   s.gpus.devices.push_back(s.gpus.devices[0]);
   CHECK(Get(CheckNccl(s.Of(TestBuild())), "nccl").level == Level::kWarning);
+  CHECK(Get(CheckNccl(s.Of(TestBuild())), "nccl").found == "libnccl.so.2 isn't found");
+  s.files["/opt/cuda/lib64/libnccl.so.2"] = "";  // it ends the process that loads it, say
+  const Finding f = Get(CheckNccl(s.Of(TestBuild())), "nccl");
+  CHECK(f.level == Level::kWarning);
+  CHECK(f.found == "/opt/cuda/lib64/libnccl.so.2 doesn't load, or doesn't answer");
+  CHECK(Says(f.fix, "exp doctor --library /opt/cuda/lib64/libnccl.so.2"));
 }
 
 TEST_CASE("a C++ compiler that nvcc doesn't take, a toolkit newer than the driver") {

@@ -25,6 +25,16 @@ look() { on "$@" "$exp" doctor --look >out || [ $? = 4 ] || [ $? = 1 ] || fail "
 echo 'a: 1' >a.yaml
 run() { on "$1" "$2" 700 "$exp" run a.yaml --name "$3" -- true >/dev/null; }
 
+# Libraries that end the process that loads them, print into its output or hang: rows, and JSON that is JSON.
+for what in "abort()" "*(volatile int*)0 = 1" "puts(\"{\"); exit(0)" "__builtin_trap()"; do
+  printf '#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) static void begin(void) { %s; }\n' "$what" >wild.c
+  mkdir -p wild && cc -shared -fPIC -o wild/libnccl.so.2 wild.c
+  cp wild/libnccl.so.2 wild/libcudart.so.13
+  LD_LIBRARY_PATH=$PWD/wild "$exp" doctor --look --no-store --json >out 2>err || [ $? -lt 5 ] || fail "$what: $(cat out err)"
+  fits doctor out
+  has "$(cat out)" "wild/libnccl.so.2 doesn't load, or doesn't answer"
+done
+
 look GPU-1 550.54.14 700
 look GPU-2 580.159.03 350
 has "$(tr -s ' ' <out)" "WARN gpu.0.power limit 350 W, default 700 W"

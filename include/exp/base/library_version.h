@@ -11,9 +11,10 @@ namespace xp {
 // `size_t name(void)`; `int name(int*)`, which gives 0 where it succeeds.
 enum class LibraryCall { kSize, kInt };
 
-// Loads a library (a path, or a name for the dynamic linker), calls its function `name` and lets go
-// of it. nullopt where it doesn't load, has no such function or the function reports an error; also
-// for a cuDNN that would end the program (cudnn_parts.h).
+// Loads a library (a path, or a name for the dynamic linker) and calls its function `name`, in a
+// child process where one can be started: a library that isn't for this CPU, say, ends the process
+// that loads it. nullopt where it doesn't load, has no such function, the function reports an error,
+// or the process ends or hangs; also for a cuDNN that would end the program (cudnn_parts.h).
 std::optional<int64_t> AskLibrary(const std::string& library, const std::string& name,
                                   LibraryCall call);
 

@@ -416,6 +416,8 @@ TEST_CASE("work beyond measure ends in an error, within seconds") {
            "x = y = [1]\nfor i in range(60): x = [x, x]\nfor i in range(60): y = [y, y]\nz = x == "
            "y\n",
            "x = [1]\nfor i in x: x.append(i)\n",
+           "x = 'a' * 16000000\nwhile True: x and 1\n",
+           "x = 'a' * 16000000\nd = {x: 1}\nwhile True: d[x]\n",
            "import itertools\nx = itertools.product(range(100), repeat=10)\n",
        }) {
     CAPTURE(text);

@@ -14,6 +14,8 @@
 namespace xp::config::python {
 namespace {
 
+constexpr size_t kMaxNoted = 4096;
+
 // Python's builtins that reach outside of the config, or make what it can't hold.
 constexpr std::string_view kRefused[] = {
     "open",        "eval",         "exec",     "compile",    "__import__", "input",
@@ -146,7 +148,8 @@ Value Evaluator::Derived(Value value, const std::string& path) {
       source.value = std::make_shared<Node>(value.number);
       break;
     case Type::kString:
-    case Type::kBig:
+    case Type::kBig:  // long ones aren't noted: each reading would copy them
+      if (value.Text().size() > kMaxNoted) return value;
       source.value = std::make_shared<Node>(value.Text());
       break;
     default:

@@ -28,6 +28,7 @@ Evaluator::Arguments Evaluator::EvalArguments(const Ast& call) {
         Fail(kid, fmt::format("`**` needs a dict, this is {}", WithArticle(from.type)));
       for (const DictObject::Pair& pair : from.dict->pairs) {
         if (pair.key.type != Type::kString) Fail(kid, "`**` needs string keys");
+        Look(kid, pair.key);
         arguments.keywords.emplace_back(pair.key.Text(), pair.value);
       }
       unpacked = true;
@@ -227,7 +228,8 @@ void Evaluator::PutKeyword(Arguments& arguments, std::string_view name, size_t p
   arguments.positional.push_back(*std::move(value));
 }
 
-std::string Evaluator::Id(const Ast& at, const Value& key) const {
+std::string Evaluator::Id(const Ast& at, const Value& key) {
+  Look(at, key);
   std::string id;
   if (!KeyId(key, &id)) Fail(at, fmt::format("{} can't be a key", WithArticle(key.type)));
   return id;

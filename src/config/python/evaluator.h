@@ -262,7 +262,7 @@ class Evaluator {
   static void PutKeyword(Arguments& arguments, std::string_view name, size_t place);
   void SetKey(const Ast& at, DictObject& dict, const Value& key, Value value);
   bool EraseKey(const Ast& at, const Value& dict, const std::string& id);  // false: has none such
-  std::string Id(const Ast& at, const Value& key) const;
+  std::string Id(const Ast& at, const Value& key);
 
   Arena& arena_;
   Budget& budget_;

@@ -292,6 +292,8 @@ bool Evaluator::Holds(const Ast& at, const std::string& op, const Value& left, c
   if (op == "is" || op == "is not") return Same(at, left, right) == (op == "is");
   if (op == "in" || op == "not in") return Contains(at, right, left) == (op == "in");
   if (left.type == Type::kSet && right.type == Type::kSet) {
+    Look(at, left);
+    Look(at, right);
     auto within = [](const Value& a, const Value& b) {
       return std::all_of(a.dict->pairs.begin(), a.dict->pairs.end(),
                          [&](const auto& pair) { return b.dict->Find(pair.id) != nullptr; });

@@ -140,6 +140,8 @@ Value Evaluator::Repeat(const Ast& at, const Value& value, int64_t count) {
 }
 
 Value Evaluator::Sets(const Ast& at, const std::string& op, const Value& left, const Value& right) {
+  Look(at, left);
+  Look(at, right);
   Value out = arena_.Set();
   if (op == "|") {
     AddAll(at, out, left);

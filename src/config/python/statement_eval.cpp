@@ -239,6 +239,7 @@ void Evaluator::RequireSettable(const Ast& target, const Value& object) const {
 void Evaluator::SetSlice(const Ast& target, const Value& object, const SliceParts& slice,
                          const Value& value) {
   if (object.type != Type::kList) Fail(target, "only a list's slice can be set");
+  Look(target, object);
   RequireOrder(target, object);
   auto& list = object.list->items;
   std::vector<Value> items = Iterate(target, value);
@@ -259,6 +260,7 @@ void Evaluator::SetSlice(const Ast& target, const Value& object, const SlicePart
 
 void Evaluator::DeleteSlice(const Ast& target, const Value& object) {
   if (object.type != Type::kList) Fail(target, "only a list's slice can be deleted");
+  Look(target, object);
   RequireOrder(target, object);
   auto& list = object.list->items;
   std::vector<bool> drop(list.size());
@@ -428,6 +430,7 @@ void Evaluator::Delete(const Ast& target) {
     if (!EraseKey(target, object, Id(target, index)))
       Fail(target, fmt::format("the dict has no key {}", Shown(index)));
   } else if (object.type == Type::kList && index.IsIntegral()) {
+    Look(target, object);
     object.list->items.erase(
         object.list->items.begin() +
         static_cast<long>(Position(target, index.AsInt(), object.list->items.size())));

@@ -281,6 +281,7 @@ bool Equal(const Value& a, const Value& b, Looked looked) {
     return value.type == Type::kSet || value.type == Type::kKeys;
   };
   if (keys(a) && keys(b)) {
+    *looked.left -= static_cast<int64_t>(Weight(a));
     return a.dict->pairs.size() == b.dict->pairs.size() &&
            std::all_of(a.dict->pairs.begin(), a.dict->pairs.end(),
                        [&](const auto& pair) { return b.dict->Find(pair.id) != nullptr; });

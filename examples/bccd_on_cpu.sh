@@ -27,7 +27,7 @@ sleep 3
 kill -KILL $pid
 wait $pid 2>/dev/null || true
 show "$exp" ls
-"$exp" ls | grep bccd-killed | grep -q killed || { echo "error: it isn't listed as killed" >&2; exit 1; }
+"$exp" ls | grep bccd-killed | grep killed >/dev/null || { echo "error: it isn't listed as killed" >&2; exit 1; }
 
 step "reproduce from the record"
 show "$exp" reproduce bccd

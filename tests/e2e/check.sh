@@ -138,5 +138,5 @@ has "$said" '8x32 = 256 images a step, but base_batch_size is 16'
 hasnt "$said" '[schema]'
 check 0 "$source_dir"/configs/*.yaml
 hasnt "$said" 'error: '
-"$exp" check --help | grep -q 'Example:' || fail "no example in the help"
+has "$("$exp" check --help)" "Example:"
 echo "check: all as expected"

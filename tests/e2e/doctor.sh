@@ -145,7 +145,7 @@ if command -v cc >/dev/null; then
   cc -shared -fPIC -o deep/libinner.so f.c
   cc -shared -fPIC -o libouter.so f.c -Ldeep -Wl,--no-as-needed -linner
   cc -o uses m.c -L. -Wl,--no-as-needed -louter -Wl,-rpath,'$ORIGIN' -Wl,--allow-shlib-undefined
-  ldd uses | grep -q 'libinner.so => not found' || fail "ldd: $(ldd uses)"
+  has "$(ldd uses)" "libinner.so => not found"
   code 1 "$exp" doctor --library uses
   has "$(tr -s ' \n' ' ' <out)" "libinner.so (which libouter.so needs) not found"
   code 0 env LD_LIBRARY_PATH=deep "$exp" doctor --library uses

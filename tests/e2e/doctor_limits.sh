@@ -76,7 +76,7 @@ if unshare -m true 2>/dev/null; then
 fi
 
 # cuDNN without one of its parts, which ends the programs that ask it.
-graph=$(ldconfig -p 2>/dev/null | awk '/libcudnn_graph\.so\.9/{print $NF; exit}')
+graph=$(ldconfig -p 2>/dev/null | awk '/libcudnn_graph\.so\.9/ && !n++ {print $NF}')
 "$exp" doctor --look --no-store >out 2>&1 || true
 if [ -n "$graph" ] && grep -q '^ok    cudnn ' out && unshare -m true 2>/dev/null; then
   : >empty

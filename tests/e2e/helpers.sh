@@ -1,5 +1,7 @@
 # Read by every script here (`source .../helpers.sh "$@"`): the program as `exp`, the folders that scripts need, an empty
 # folder `dir` to work in, which goes at the end, and what checks.
+# Under pipefail: nothing that stops reading (`| head -1`, `| grep -q`) behind what may still write. It ends by SIGPIPE then, once
+# in a hundred times.
 set -euo pipefail
 exp=$(realpath "$1")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

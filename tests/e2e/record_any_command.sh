@@ -81,7 +81,7 @@ has "$("$exp" ls --where 'name = victim')" "running"
 victim=$("$exp" ls --where 'name = victim' --json | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
 ! "$exp" rm victim 2>err || fail "a running run was removed"
 has "$(cat err)" "is running"
-for _ in $(seq 600); do ! "$exp" show victim | grep -q epoch_1.pth || break; sleep 0.1; done
+for _ in $(seq 600); do ! "$exp" show victim | grep epoch_1.pth >/dev/null || break; sleep 0.1; done
 kill -9 "$victim"; wait || true
 out=$("$exp" show victim)
 has "$out" "killed"; has "$out" "epoch_1.pth"

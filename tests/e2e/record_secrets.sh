@@ -165,7 +165,8 @@ has "$out" "not as it was: .env"
 grep -qF 'SERVICE_PASSWORD=[redacted:' "$dir/again/.env" || fail "no mark: $(cat "$dir/again/.env")"
 cmp train.sh "$dir/again/train.sh"
 # Another program needs the values as they were given: only the user may read the file that has them.
-config=$(ls -d work_dirs/*/config.yaml | head -1)
+configs_written=(work_dirs/*/config.yaml)
+config=${configs_written[0]}
 grep -qF "$config_key" "$config" && [ "$(stat -c %a "$config")" = 600 ] || fail "$config: $(stat -c %a "$config")"
 
 # exp's own trainer: the store, the exports, and all that it leaves in the work_dir.

@@ -93,8 +93,8 @@ void PrintParameters(const record::Run& r) {
   for (const record::ConfigValue& v : r.config)
     width = std::max(width, std::min<size_t>(v.path.size(), 50));
   for (const record::ConfigValue& v : r.config) {
-    fmt::print("  {:<{}}  {:<24}  {}\n", v.path, width, record::Show(record::JsonText{v.value}, 60),
-               v.origin);
+    fmt::print("  {:<{}}  {:<24}  {}\n", Printable(v.path), width,
+               Printable(record::Show(record::JsonText{v.value}, 60)), Printable(v.origin));
   }
 }
 
@@ -109,29 +109,30 @@ std::string EpochText(const record::Run& r, const record::Provenance& p) {
 }
 
 void PrintRun(const record::Run& r, const record::Provenance& p) {
-  fmt::print("made by run  {}  {}  ({}, {})\n", r.id, r.name, r.state,
+  fmt::print("made by run  {}  {}  ({}, {})\n", r.id, Printable(r.name), r.state,
              record::ShowTime(r.created_ns));
   fmt::print("{}\n", EpochText(r, p));
-  if (!p.recorded_path.empty()) fmt::print("written as   {}\n", p.recorded_path);
-  fmt::print("config       {}  identity {}\n", r.config_file, r.config_hash);
+  if (!p.recorded_path.empty()) fmt::print("written as   {}\n", Printable(p.recorded_path));
+  fmt::print("config       {}  identity {}\n", Printable(r.config_file), Printable(r.config_hash));
   json code = json::parse(r.code_json, nullptr, false);
   if (code.is_object() && code.value("kind", "") == "git") {
     const json& repo = code["repositories"][0];
     const std::string commit = repo.value("commit", "");
-    fmt::print("code         {}{}\n", commit.empty() ? "no commit yet" : commit,
+    fmt::print("code         {}{}\n", commit.empty() ? "no commit yet" : Printable(commit),
                repo.value("changes", json::object()).empty() ? "" : ", with recorded changes");
   }
   for (const record::DatasetRecord& d : r.datasets) {
     if (record::HoldsWeights(d)) {
-      fmt::print("weights      {}: {} ({})\n", d.role, d.ann_file, d.ann_hash);
+      fmt::print("weights      {}: {} ({})\n", Printable(d.role), Printable(d.ann_file),
+                 Printable(d.ann_hash));
       continue;
     }
-    fmt::print("data         {}: {} ({} images, {})\n", d.role, d.ann_file, d.images,
-               d.fingerprint.substr(0, 12));
+    fmt::print("data         {}: {} ({} images, {})\n", Printable(d.role), Printable(d.ann_file),
+               d.images, Printable(d.fingerprint.substr(0, 12)));
   }
   fmt::print("seed         {}\n", r.seed);
   PrintParameters(r);
-  fmt::print("\nto get it again\n  cd {} && exp reproduce {}{}\n", r.cwd, r.id,
+  fmt::print("\nto get it again\n  cd {} && exp reproduce {}{}\n", Printable(r.cwd), r.id,
              p.epoch + 1 < static_cast<int>(r.epochs.size())
                  ? fmt::format(" --epochs {}", p.epoch + 1)
                  : "");
@@ -221,7 +222,7 @@ void PrintFound(const record::Store& store, const std::vector<record::Provenance
           by_content ? "" : "  (its content was never recorded; its own metadata names the run)");
       PrintRun(r, found[i]);
     } else {
-      fmt::print("also made by {}  {}\n", r.id, r.name);
+      fmt::print("also made by {}  {}\n", r.id, Printable(r.name));
     }
   }
   if (!options.as_json) return;

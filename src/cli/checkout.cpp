@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "exp/base/printable.h"
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
 
@@ -22,7 +23,7 @@ void Run(const Options& options) {
       run.code_json, [&](const std::string& hash) { return record::LoadObject(store, hash); },
       options.repository, options.folder);
   fmt::print("{} files, {} bytes in {}\n", report.files, report.bytes, options.folder);
-  for (const std::string& text : report.missing) fmt::print("not as it was: {}\n", text);
+  for (const std::string& text : report.missing) fmt::print("not as it was: {}\n", Printable(text));
 }
 
 }  // namespace

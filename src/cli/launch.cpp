@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
+#include "exp/base/printable.h"
 #include "exp/base/utf8.h"
 #include "exp/record/diff.h"
 #include "exp/record/reader.h"
@@ -103,7 +104,7 @@ void TellOtherState(const Launch& launch, const Prepared& p, record::RunWriter& 
     }
     const std::string text =
         fmt::format("the {} isn't what the run began with: {}", section, fmt::join(lines, "; "));
-    Tell("warning: {}\n", text);
+    Tell("warning: {}\n", Printable(text));
     writer.Warning("resume." + section, text);
   }
 }
@@ -206,7 +207,7 @@ std::unique_ptr<record::RunWriter> Begin(const Launch& launch, const Prepared& p
   }
   for (const config::Notice& n : launch.notes) writer->Warning(n.code, n.message);
   if (!launch.resume_run.empty()) TellOtherState(launch, p, *writer);
-  Say("run {}  {}\n", writer->id(), launch.name);
+  Say("run {}  {}\n", writer->id(), Printable(launch.name));
   return writer;
 }
 
@@ -307,7 +308,7 @@ LaunchResult Execute(const Launch& launch) {
 void PrintResult(const LaunchResult& result, const std::string& resume, Context& context) {
   static constexpr const char* kNames[] = {"finished", "failed", "interrupted"};
   Say("run {} {}{}{}\n", result.run_id, kNames[static_cast<int>(result.state)],
-      result.reason.empty() ? "" : ": ", result.reason);
+      result.reason.empty() ? "" : ": ", Printable(result.reason, true));
   if (result.state == train::EndState::kInterrupted) {
     bool whole = resume.starts_with("exp resume");
     Say("next: {}{} goes on from the last checkpoint\n", whole ? "exp resume" : resume,

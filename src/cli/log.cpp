@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "exp/base/error.h"
+#include "exp/base/printable.h"
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
 #include "src/cli/run_json.h"
@@ -137,7 +138,8 @@ void Run(const Options& options) {
     printer.PrintEpochs(run);
     if (!options.follow || run.state != "running") {
       if (options.follow && !options.as_json) {
-        fmt::print("{}{}\n", run.state, run.reason.empty() ? "" : ": " + run.reason);
+        fmt::print("{}{}\n", run.state,
+                   run.reason.empty() ? "" : ": " + Printable(run.reason, true));
       }
       return;
     }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "exp/base/printable.h"
 #include "exp/record/reader.h"
 #include "src/cli/command.h"
 #include "src/cli/long_work.h"
@@ -69,8 +70,8 @@ void Verify(const Options& options, Context& context) {
                                         {"problems", r.problems},
                                         {"notes", r.notes}}));
   }
-  for (const std::string& p : r.problems) fmt::print("problem: {}\n", p);
-  for (const std::string& n : r.notes) fmt::print("note: {}\n", n);
+  for (const std::string& p : r.problems) fmt::print("problem: {}\n", Printable(p, true));
+  for (const std::string& n : r.notes) fmt::print("note: {}\n", Printable(n, true));
   fmt::print("{} objects and {} documents read, {} problems\n", r.objects, r.documents,
              r.problems.size());
 }

@@ -11,6 +11,7 @@
 
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
+#include "exp/base/printable.h"
 #include "exp/config/canonical.h"
 #include "exp/config/schema.h"
 #include "exp/record/reader.h"
@@ -307,7 +308,7 @@ bool SetUpResume(const ResumeRequest& request, Launch& launch) {
                      : "undo the changes, or confirm them with --accept-changes: a new run begins "
                        "at the old one's newest checkpoint"});
   }
-  fmt::print("going on from run {} with changes:\n    {}\n", run.id, list);
+  fmt::print("going on from run {} with changes:\n    {}\n", run.id, Printable(list, true));
   if (!request.name_given) launch.name = run.name + "-changed";
   Continue(run, changes, Newest(run, launch), launch);
   return true;

@@ -243,8 +243,8 @@ void Run(const Options& options) {
   if (options.config || options.origins) {
     for (const record::ConfigValue& v : r.config) {
       record::Value value = record::JsonText{v.value};
-      fmt::print("{} = {}{}\n", v.path, record::Show(value, 200),
-                 options.origins ? "  # " + v.origin : "");
+      fmt::print("{} = {}{}\n", Printable(v.path), Printable(record::Show(value, 200)),
+                 options.origins ? "  # " + Printable(v.origin) : "");
     }
     return;
   }

@@ -19,10 +19,15 @@ std::string Cut(const std::string& text, size_t limit) {
   size_t n = 0;
   bool cut = Width(text) > limit;
   size_t keep = cut && limit > 3 ? limit - 3 : limit;
-  for (unsigned char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
     if ((c & 0xC0) != 0x80 && ++n > keep) break;
     const bool space = c == '\n' || c == '\t';
-    out += space ? ' ' : c < 0x20 || c == 0x7f ? '?' : static_cast<char>(c);
+    // U+0080 .. U+009F, which some terminals obey too, are 0xC2 0x80 .. 0xC2 0x9F.
+    const bool c1 =
+        c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (c1) ++i;
+    out += space ? ' ' : c1 || c < 0x20 || c == 0x7f ? '?' : text[i];
   }
   return cut ? out + "..." : out;
 }

@@ -194,8 +194,11 @@ void Capture::DescribeHead(git_repository* repo, json& out) {
     git_reference* symbolic = nullptr;
     if (git_reference_lookup(&symbolic, repo, "HEAD") == 0) {
       Reference target(symbolic);
-      const char* name = git_reference_symbolic_target(symbolic);
-      if (name) out["branch"] = CleanName(fs::path(name).filename().string());
+      const char* target_name = git_reference_symbolic_target(symbolic);
+      std::string_view name = target_name ? target_name : "";
+      constexpr std::string_view kBranches = "refs/heads/";
+      if (name.starts_with(kBranches)) name.remove_prefix(kBranches.size());
+      out["branch"] = CleanName(std::string(name));
     }
     return;
   }
@@ -229,6 +232,20 @@ void Capture::Describe(git_repository* repo, json& out) {
   out["remotes"] = remotes;
 }
 
+namespace {
+
+// Submodules are looked at one by one; a file in the place of one, or one in a file's, is a change
+// of this repository, too.
+bool OnlySubmodule(const git_diff_delta& d) {
+  const auto submodule_or_none = [](const git_diff_file& f) {
+    return f.mode == GIT_FILEMODE_COMMIT || f.mode == GIT_FILEMODE_UNREADABLE;
+  };
+  const bool any = d.old_file.mode == GIT_FILEMODE_COMMIT || d.new_file.mode == GIT_FILEMODE_COMMIT;
+  return any && submodule_or_none(d.old_file) && submodule_or_none(d.new_file);
+}
+
+}  // namespace
+
 void Capture::AddDeltas(git_diff* diff, git_index* index, const std::string& workdir, Paths& paths,
                         json& out) {
   for (size_t i = 0; i < git_diff_num_deltas(diff); ++i) {
@@ -240,8 +257,7 @@ void Capture::AddDeltas(git_diff* diff, git_index* index, const std::string& wor
       paths.nested.insert(path.substr(0, path.size() - 1));
       continue;
     }
-    if (d->new_file.mode == GIT_FILEMODE_COMMIT || d->old_file.mode == GIT_FILEMODE_COMMIT)
-      continue;
+    if (OnlySubmodule(*d)) continue;
     const git_index_entry* entry = git_index_get_bypath(index, path.c_str(), 0);
     bool skipped = (entry && (entry->flags_extended & GIT_INDEX_ENTRY_SKIP_WORKTREE)) ||
                    (paths.lost_index && paths.sparse_checkout);

@@ -70,10 +70,11 @@ class TreeWriter {
     }
     std::error_code error;
     for (const std::string& path : folders_) {
-      fs::create_directories(target_ / path, error);
+      const fs::path folder = Place(path + "/");
+      fs::create_directories(folder, error);
       if (error)
         throw JobError({.what = "can't be made: " + error.message(),
-                        .where = target_ / path,
+                        .where = folder.string(),
                         .next = WriteAdvice(error.value())});
     }
     for (const auto& [path, file] : files_) {
@@ -94,11 +95,21 @@ class TreeWriter {
                     .where = path.string(),
                     .next = WriteAdvice(errno)});
   }
+  // Where the path lies, with its folders made. None of them may be a link: in a clone one that git
+  // ignores may be there already, and a hostile record may hold one with something behind it.
   fs::path Place(const std::string& path) const {
-    fs::path full = target_ / path;
+    fs::path folder = target_;
     std::error_code error;
-    fs::create_directories(full.parent_path(), error);
-    return full;
+    for (const fs::path& part : fs::path(path).parent_path()) {
+      folder /= part;
+      if (!fs::is_symlink(folder, error)) continue;
+      throw UsageError({.what = "a folder of the tree would lie behind a link",
+                        .where = folder.string(),
+                        .expected = "a folder, so that nothing is written outside of the target",
+                        .next = "remove the link, or name an empty folder"});
+    }
+    fs::create_directories(folder, error);
+    return target_ / path;
   }
   void WriteFile(const std::string& path, const File& file) const {
     fs::path full = Place(path);
@@ -228,7 +239,7 @@ class Rebuild {
         tried += "\n    " + PathText(place);
         continue;
       }
-      lfs_ = fs::path(git_repository_commondir(source.get())) / "lfs" / "objects";
+      lfs_[prefix] = fs::path(git_repository_commondir(source.get())) / "lfs" / "objects";
       TreeVisit visit{source.get(), &prefix, &writer_, &replaced_, ""};
       if (git_tree_walk(tree.get(), GIT_TREEWALK_PRE, VisitEntry, &visit) != 0) {
         throw UsageError({.what = "commit " + commit + " is incomplete: " +
@@ -265,7 +276,8 @@ class Rebuild {
         case 'F': {
           std::string content = load(e.object);
           if (content.find("[redacted:") != std::string::npos) {
-            report_.missing.push_back(e.path + ": may hold a mark where a secret was removed");
+            report_.missing.push_back(PathText(e.path) +
+                                      ": may hold a mark where a secret was removed");
           }
           writer_.Put(e.path, e.mode, std::move(content));
           break;
@@ -293,17 +305,25 @@ class Rebuild {
     }
   }
 
+  // Of the innermost repository that holds the path. An object's name becomes a path: only the hex
+  // digits of SHA-256 do, else a record from elsewhere could name any file.
+  fs::path LfsFile(const ManifestEntry& e) const {
+    const bool digest = e.object.size() == 64 &&
+                        e.object.find_first_not_of("0123456789abcdef") == std::string::npos;
+    const fs::path* objects = nullptr;
+    for (const auto& [prefix, folder] : lfs_)  // of two that hold it, the longer comes later
+      if (e.path.starts_with(prefix)) objects = &folder;
+    if (!digest || !objects) return {};
+    return *objects / e.object.substr(0, 2) / e.object.substr(2, 2) / e.object;
+  }
   void AddLfs(const ManifestEntry& e) {
-    std::ifstream in(e.object.size() > 4
-                         ? lfs_ / e.object.substr(0, 2) / e.object.substr(2, 2) / e.object
-                         : fs::path(),
-                     std::ios::binary);
-    if (!in) {
-      report_.missing.push_back(e.path + ": its git-lfs object " + e.object +
+    std::ifstream in(LfsFile(e), std::ios::binary);
+    std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    if (!in || static_cast<int64_t>(content.size()) != e.size) {
+      report_.missing.push_back(PathText(e.path) + ": its git-lfs object " + e.object +
                                 " is not at hand; the pointer is there");
       return;
     }
-    std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
     writer_.Put(e.path, e.mode, std::move(content));
   }
 
@@ -340,7 +360,7 @@ class Rebuild {
   const json& code_;
   fs::path repository_, target_;
   Repository clone_;
-  fs::path lfs_;
+  std::map<std::string, fs::path> lfs_;  // by a repository's prefix, the objects of git-lfs
   TreeWriter writer_;
   std::vector<ManifestEntry> manifest_;
   std::set<std::string> replaced_;

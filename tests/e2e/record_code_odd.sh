@@ -12,6 +12,9 @@ cd "$dir/linked"; git submodule -q update --init; echo dirty >>sub/l.c; echo new
 repo; echo 1 >a; git submodule add -q ../lib sub; commit; git rm -q sub; again "submodule removed"
 repo; echo 1 >a; git submodule add -q ../lib sub; commit; rm -rf sub; again "submodule's folder removed"
 repo; echo 1 >a; git submodule add -q ../lib sub; commit; rm -rf sub; echo file >sub; check "submodule became a file"
+repo; echo 1 >a; git submodule add -q ../lib sub; commit; git rm -q --cached sub; rm -rf sub; echo file >sub; git add sub; again "submodule became a file, staged"
+repo; echo 1 >a; git submodule add -q ../lib sub; commit; git rm -q --cached sub; rm -rf sub; ln -s a sub; git add sub; again "submodule became a link, staged"
+repo; echo 1 >a; echo f >sub; commit; git rm -q sub; git submodule add -q ../lib sub; echo more >>sub/l.c; again "a file became a submodule, staged"
 repo; echo 1 >a; git submodule add -q ../lib sub; commit; git rm -q --cached sub; rm -rf sub/.git; git add sub; echo more >>sub/l.c; again "submodule became a folder"
 repo; echo 1 >a; commit; git submodule add -q ../lib sub; echo more >>sub/l.c; again "submodule staged only"
 repo; echo 1 >a; git submodule add -q ../lib sub; commit; echo 'gitdir: /nowhere' >sub/.git; echo more >>sub/l.c; check "submodule whose repository is gone"
@@ -36,6 +39,15 @@ repo; echo 1 >a; commit; echo 2 >a; mkdir -p d/e; echo u >d/e/u; cd d/e; record;
 repo; git config core.trustctime false; echo 1 >a; commit; touch -d 2020-01-01 a; git update-index --refresh; sleep 1.1; echo 2 >a; touch -d 2020-01-01 a; git diff --quiet || fail "git sees it"; again "a change that kept size and mtime"
 repo; echo 1 >a; commit; git update-index --assume-unchanged a; truncate -s 60G a; kind="a huge file that git doesn't look at"; record; rm -rf "$dir/again"; has "$("$exp" checkout @ "$dir/again")" "not as it was: a: larger than"; kinds=$((kinds + 1))
 odd="$dir/"$'o dd\n\xff\'"$x'; mkdir "$odd"; cd "$odd"; git init -q -b main .; echo 1 >a; git submodule add -q ../lib $'s\xff'; commit; echo 2 >b; echo more >>$'s\xff/l.c'; again "folders that aren't named in UTF-8"; cd "$dir"; rm -rf "$odd"
+
+# A branch's whole name, also before its first commit.
+repo; git checkout -q -b feat/x; echo 1 >a; git add a; record; [ "$(code 'c["repositories"][0]["branch"]')" = feat/x ] || fail "unborn: $(code 'c["repositories"][0]["branch"]')"
+commit; record; [ "$(code 'c["repositories"][0]["branch"]')" = feat/x ]
+# A link in the clone that git ignores: nothing is written behind it.
+repo; echo 1 >a; commit; mkdir x; echo 2 >x/y; record; rm -rf "$dir/clone" "$dir/outside"; git clone -q . "$dir/clone"; mkdir "$dir/outside"
+echo x >>"$dir/clone/.git/info/exclude"; ln -s "$dir/outside" "$dir/clone/x"
+refused 2 "a folder of the tree would lie behind a link" "$exp" checkout @ "$dir/clone"
+[ -z "$(ls "$dir/outside")" ] || fail "written behind a link"
 
 # Objects that aren't there: what runs is kept; a tree that can't be built is refused with the reason.
 repo; echo 1 >a; echo 1 >b; commit; git config uploadpack.allowFilter true; git clone -q --filter=blob:none --no-checkout "file://$PWD" "$dir/partial" 2>/dev/null; cd "$dir/partial"; git remote set-url origin /nowhere
@@ -69,6 +81,10 @@ repo; echo 1 >a; commit; mkdir .GIT; echo x >.GIT/x; echo 2 >b; kind=".GIT"; rec
 # Attributes and ignore rules that don't say what is there.
 repo; echo '*.bin filter=lfs diff=lfs merge=lfs -text' >.gitattributes; printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 4000\n' 1 >a.bin; commit
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 4001\n' 2 >a.bin; again "git-lfs: a changed pointer"
+head -c 4000 /dev/urandom >"$dir/have"; oid=$(sha256sum "$dir/have" | cut -c1-64); library
+repo; echo '*.bin filter=lfs diff=lfs merge=lfs -text' >.gitattributes; printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize 4000\n' $oid >have.bin
+mkdir -p .git/lfs/objects/${oid:0:2}/${oid:2:2}; cp "$dir/have" .git/lfs/objects/${oid:0:2}/${oid:2:2}/$oid; git submodule add -q ../lib sub; commit
+cp "$dir/have" have.bin; touch -d '2021-01-01' have.bin; git -c filter.lfs.clean="git cat-file blob HEAD:%f" add have.bin; again "git-lfs beside a submodule"
 repo; printf 'a\nb\n' >f.txt; printf 'c\r\nd\r\n' >g.txt; git add -A 2>/dev/null; git commit -qm one; echo '*.txt text eol=crlf' >.gitattributes; again "attributes that came later"
 git config core.autocrlf true; git config core.eol crlf; echo '* -text' >.gitattributes; again "autocrlf without text"
 repo; echo 1 >forced.log; echo '*.log' >.gitignore; git add -f forced.log; commit; echo 2 >forced.log; printf '*\n!keep\n' >.git/info/exclude; echo 3 >keep; echo 4 >ignored-x; again "ignored, but tracked or kept"

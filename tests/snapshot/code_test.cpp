@@ -377,6 +377,32 @@ TEST_CASE("a manifest reads back, whatever the names, and a damaged one is an er
       ContainsSubstring("leave the target"));
 }
 
+TEST_CASE("a record from elsewhere neither writes nor reads outside of the tree") {
+  TemporaryFolder t;
+  fs::create_directories(t.path / "outside");
+  auto build = [&](const std::vector<ManifestEntry>& entries, const std::string& content) {
+    const std::string manifest = WriteManifest(entries);
+    return RebuildTree(R"({"kind":"none","manifest":{"object":"m"}})",
+                       [&](const std::string& hash) { return hash == "m" ? manifest : content; },
+                       "", t.path / "tree");
+  };
+  // Links are made in the order of their names: the second would lie behind the first.
+  const ManifestEntry link{'F', 0120000, "o", 1, "a"}, behind{'F', 0120000, "o", 1, "a/b"},
+      folder{'E', 0, "", 0, "a/b"};
+  for (const ManifestEntry& second : {behind, folder}) {
+    fs::remove_all(t.path / "tree");
+    CHECK_THROWS_AS(build({link, second}, (t.path / "outside").string()), xp::Error);
+    CHECK(fs::is_empty(t.path / "outside"));
+  }
+  // The name of a git-lfs object is no path.
+  Write(t.path / "secret", "mine");
+  fs::remove_all(t.path / "tree");
+  CheckoutReport report = build({{'L', 0100644, (t.path / "secret").string(), 4, "got"}}, "");
+  CHECK_FALSE(fs::exists(t.path / "tree" / "got"));
+  REQUIRE(report.missing.size() == 1);
+  CHECK_THAT(report.missing[0], ContainsSubstring("is not at hand"));
+}
+
 TEST_CASE("five thousand files take less than the promised time") {
   TemporaryFolder t;
   fs::path r = t.path / "r";

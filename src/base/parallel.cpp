@@ -54,4 +54,16 @@ void ForEachInParallel(size_t count, int threads, const std::function<void(size_
   });
 }
 
+void ForEachInParallel(size_t count, int threads, const std::function<void(size_t)>& body,
+                       const std::function<void(int64_t done, int64_t total)>& progress) {
+  if (!progress) return ForEachInParallel(count, threads, body);
+  std::mutex mutex;
+  int64_t done = 0;
+  ForEachInParallel(count, threads, [&](size_t i) {
+    body(i);
+    std::lock_guard lock(mutex);
+    progress(++done, static_cast<int64_t>(count));
+  });
+}
+
 }  // namespace xp

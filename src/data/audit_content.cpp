@@ -6,7 +6,6 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
-#include <mutex>
 
 #include "exp/base/error.h"
 #include "exp/base/parallel.h"
@@ -186,14 +185,10 @@ class FileChecker {
 std::vector<FileCheck> CheckFiles(const AuditPart& part, const AuditOptions& options) {
   const std::vector<CocoImage>& images = part.dataset->images;
   std::vector<FileCheck> checks(images.size());
-  std::mutex progress_mutex;
-  int64_t done = 0;
-  ForEachInParallel(images.size(), options.threads, [&](size_t i) {
-    FileChecker(images[i], part.img_prefix, options, &checks[i]).Run();
-    std::lock_guard lock(progress_mutex);
-    ++done;
-    if (options.progress) options.progress(done, static_cast<int64_t>(images.size()));
-  });
+  ForEachInParallel(
+      images.size(), options.threads,
+      [&](size_t i) { FileChecker(images[i], part.img_prefix, options, &checks[i]).Run(); },
+      options.progress);
   return checks;
 }
 

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <unordered_set>
@@ -126,7 +126,7 @@ std::map<std::string, std::string> ParseList(const std::string& list) {
   return out;
 }
 
-Error Stopped(const fs::path& img_prefix, int64_t done, size_t total) {
+Error StoppedAfter(int64_t done, size_t total, const fs::path& img_prefix) {
   return Error(ErrorKind::kInterrupted,
                {.what = fmt::format("stopped while images were hashed: {} of {}", done, total),
                 .where = img_prefix.string(),
@@ -137,9 +137,7 @@ Error Stopped(const fs::path& img_prefix, int64_t done, size_t total) {
 int64_t HashImages(const fs::path& img_prefix, const DatasetOptions& options,
                    std::vector<Image>* images, std::atomic<int64_t>* missing) {
   HashCache cache(options.cache_file);
-  std::atomic<int64_t> hashed{0};
-  std::mutex mutex;
-  int64_t done = 0;
+  std::atomic<int64_t> hashed{0}, done{0};
   auto hash = [&](Image& image) {
     if (!image.there) return;
     fs::path file = img_prefix / image.name;
@@ -153,19 +151,18 @@ int64_t HashImages(const fs::path& img_prefix, const DatasetOptions& options,
       ++*missing;
     }
   };
-  std::atomic<bool> stopped{false};
-  ForEachInParallel(images->size(), options.threads, [&](size_t i) {
-    if (stopped || (options.stop != nullptr && *options.stop)) {
-      stopped = true;
-      return;
-    }
+  auto hash_unless_stopped = [&](size_t i) {
+    ThrowIfStopped(options.stop);
     hash((*images)[i]);
-    std::lock_guard lock(mutex);
     ++done;
-    if (options.progress) options.progress(done, static_cast<int64_t>(images->size()));
-  });
+  };
+  try {
+    ForEachInParallel(images->size(), options.threads, hash_unless_stopped, options.progress);
+  } catch (const Error&) {  // hash() throws none
+    cache.Save();
+    throw StoppedAfter(done, images->size(), img_prefix);
+  }
   cache.Save();
-  if (stopped) throw Stopped(img_prefix, done, images->size());
   return hashed;
 }
 

@@ -71,7 +71,7 @@ ClassCounts ClassEvaluator::Count(const EvaluationWatch& watch) {
 
 NamedValues ClassEvaluator::Run(const EvaluationWatch& watch) {
   ClassCounts counts = Count(watch);
-  return watch.stopped() || counts.images == 0 ? NamedValues{} : counts.Metrics();
+  return Stopped(watch.stop) || counts.images == 0 ? NamedValues{} : counts.Metrics();
 }
 
 }  // namespace xp::train

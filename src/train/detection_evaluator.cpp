@@ -64,7 +64,7 @@ void DetectionEvaluator::Collect(const Graph& g, const data::Batch& batch,
 
 NamedValues DetectionEvaluator::Run(const EvaluationWatch& watch) {
   Detections detections = Detect(watch);
-  if (watch.stopped()) return {};
+  if (Stopped(watch.stop)) return {};
   return BboxMetrics(EvaluateBbox(loader_.dataset(), detections));
 }
 

@@ -58,7 +58,7 @@ void EvaluationPrograms::EachBatch(const std::function<bool(data::Batch*)>& next
     if (watch.progress) watch.progress(finished);
   };
   InFlight before, now;
-  while (!watch.stopped() && next(&now.batch)) {
+  while (!Stopped(watch.stop) && next(&now.batch)) {
     images += now.batch.n;
     left_out += std::count(now.batch.left_out.begin(), now.batch.left_out.end(), 1);
     now.program = &Run(now.batch);

@@ -1,13 +1,13 @@
 // Scores a model on a validation set.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "exp/base/stop.h"
 #include "exp/graph/program.h"
 #include "exp/models/model.h"
 #include "exp/train/events.h"
@@ -18,10 +18,8 @@ namespace xp::train {
 // While images are evaluated: what may end it early, and who is told how many of them are done.
 // Both may be empty.
 struct EvaluationWatch {
-  const std::atomic<bool>* stop = nullptr;
+  StopFlag stop = nullptr;
   std::function<void(int64_t images)> progress;
-
-  bool stopped() const { return stop != nullptr && stop->load(); }
 };
 
 class Evaluator {

@@ -151,7 +151,7 @@ class Training::Impl {
     observer_.OnStart(e);
   }
 
-  bool Stopping() const { return options_.stop != nullptr && options_.stop->load(); }
+  bool Stopping() const { return Stopped(options_.stop); }
 
   enum class Outcome { kDone, kStopped, kAgain };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -20,5 +21,9 @@ int OnThreads(int threads, const std::function<void(int thread)>& body);
 // body(0) .. body(count - 1), each once, in any order, on at most `threads` threads. After an
 // exception no further piece is begun.
 void ForEachInParallel(size_t count, int threads, const std::function<void(size_t)>& body);
+// The same; `progress` hears behind each piece how many are done, from one thread at a time. It may
+// be empty.
+void ForEachInParallel(size_t count, int threads, const std::function<void(size_t)>& body,
+                       const std::function<void(int64_t done, int64_t total)>& progress);
 
 }  // namespace xp

@@ -1,12 +1,13 @@
 // What the data were: the annotation file's hash, and each image's name, size and content hash.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "exp/base/stop.h"
 
 namespace xp::snapshot {
 
@@ -23,7 +24,7 @@ struct DatasetOptions {
   std::filesystem::path cache_file;  // empty: no cache
   // How many of the images are hashed, from one thread at a time; may be empty.
   std::function<void(int64_t done, int64_t total)> progress;
-  const std::atomic<bool>* stop = nullptr;  // ends it between two images; may be null
+  StopFlag stop = nullptr;  // ends it between two images
 };
 
 struct DatasetFingerprint {

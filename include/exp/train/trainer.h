@@ -1,7 +1,6 @@
 // Trains a model in this process: resolved config in, events out.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "exp/base/stop.h"
 #include "exp/train/events.h"
 
 namespace xp::config {
@@ -32,8 +32,7 @@ struct TrainOptions {
   int threads = 0;                 // compute threads, 0: all cores of this machine
   int max_epochs = -1;             // -1: the config's runner.max_epochs
   std::vector<std::string> plans;  // StartEvent::plans of the run that this one repeats
-  const std::atomic<bool>* stop =
-      nullptr;  // set by a signal handler: save, emit kInterrupted, return
+  StopFlag stop = nullptr;         // save, emit kInterrupted, return
   // Puts the opened device into another one that forwards to it: to measure, or to fail on purpose.
   std::function<std::unique_ptr<graph::Backend>(std::unique_ptr<graph::Backend>)> wrap_backend;
   // Written into each checkpoint's metadata: "exp.run", "exp.config" (identity of the config).

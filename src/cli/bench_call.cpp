@@ -193,7 +193,7 @@ bool BenchCall::IsThere(const Case& c, size_t* position) {
 
 void BenchCall::Announce(const Case& c) const {
   if (!live_) return;
-  Tell("\r\033[K... {} {} {} {} {}", c.kind, c.model, c.batch, c.precision, bench::Mode(c));
+  Tell("{}... {} {} {} {} {}", kClearLine, c.kind, c.model, c.batch, c.precision, bench::Mode(c));
 }
 
 void BenchCall::Put(Row row, size_t position) {
@@ -206,7 +206,7 @@ void BenchCall::Put(Row row, size_t position) {
   Store(row, position, again);
   if (device_.empty() && row.c.kind == "step") device_ = row.device;
   StoreDevice();
-  if (live_) Tell("\r\033[K");
+  if (live_) TellText(kClearLine);
   if (!options_.past.json) Print(row);
   if (again) {
     rows_[position] = std::move(row);

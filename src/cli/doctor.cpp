@@ -2,7 +2,6 @@
 #include "exp/doctor/doctor.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +28,7 @@
 #include "src/cli/signals.h"
 #include "src/cli/store_place.h"
 #include "src/cli/tell.h"
+#include "src/cli/terminal.h"
 
 namespace fs = std::filesystem;
 
@@ -43,15 +43,12 @@ struct Options {
   bool deep = false, as_json = false, memo = false, look = false, no_store = false;
 };
 
-int Columns() {
-  winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 110;
-}
+int Columns() { return TerminalColumns(STDOUT_FILENO, 1, 110); }
 
 bool Colour(const std::string& choice) {
   if (choice != "auto") return choice == "always";
   const char* no = std::getenv("NO_COLOR");  // https://no-color.org
-  return ::isatty(STDOUT_FILENO) == 1 && (no == nullptr || *no == '\0');
+  return IsTerminal(STDOUT_FILENO) && (no == nullptr || *no == '\0');
 }
 
 void Save(const Options& options, const doctor::Report& report, const std::string& environment) {

@@ -2,16 +2,17 @@
 // line each half minute. To stderr, as results go to stdout.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
+
+#include "src/cli/terminal.h"
 
 namespace xp::cli {
 
 class LongWork {
  public:
-  // `what` is done ("hashing") to `units`. Says nothing in its first second.
+  // `what` is done ("hashing") to `units`. A terminal is told nothing in the first second.
   explicit LongWork(std::string what, std::string units = "images");
   ~LongWork() { Clear(); }
   LongWork(const LongWork&) = delete;
@@ -25,10 +26,9 @@ class LongWork {
   std::function<void(int64_t done, int64_t total)> Reporter();
 
  private:
-  using Clock = std::chrono::steady_clock;
   std::string what_, units_;
   bool terminal_, live_ = false;
-  Clock::time_point began_, due_;
+  Pace pace_;
 };
 
 }  // namespace xp::cli

@@ -80,41 +80,30 @@ void Progress::OnStep(const train::StepEvent& e) {
   if (o_.terminal) {
     if (Since(last_shown_) < 0.1 && in_epoch != start_.steps_per_epoch) return;
     last_shown_ = Clock::now();
-    double share = static_cast<double>(in_epoch) /
-                   static_cast<double>(std::max<int64_t>(start_.steps_per_epoch, 1));
-    Live(fmt::format("epoch {}/{} {} {}/{}  {}", e.epoch + 1, start_.max_epochs, Bar(share, 20),
-                     in_epoch, start_.steps_per_epoch, Facts(e)));
+    Live(fmt::format("epoch {}/{} {} {}/{}  {}", e.epoch + 1, start_.max_epochs,
+                     Bar(in_epoch, start_.steps_per_epoch, 20), in_epoch, start_.steps_per_epoch,
+                     Facts(e)));
   } else if (in_epoch % std::max(o_.interval, 1) == 0) {
     Line(fmt::format("epoch {}/{} step {}/{}  {}", e.epoch + 1, start_.max_epochs, in_epoch,
                      start_.steps_per_epoch, Facts(e)));
   }
 }
 
-// A validation set can take longer than the epoch: plain lines twice a minute.
+// A validation set can take longer than the epoch.
 void Progress::OnEvaluation(const train::EvaluationEvent& e) {
-  if (std::exchange(evaluated_epoch_, e.epoch) != e.epoch) {
-    evaluation_began_ = Clock::now();
-    evaluation_due_ = evaluation_began_ + std::chrono::milliseconds(o_.terminal ? 0 : 30'000);
-    evaluated_before_ = e.images;
-    return;
-  }
-  if (Clock::now() < evaluation_due_) return;
-  evaluation_due_ = Clock::now() + std::chrono::milliseconds(o_.terminal ? 100 : 30'000);
-  const double speed =
-      static_cast<double>(e.images - evaluated_before_) / std::max(Since(evaluation_began_), 1e-9);
-  const std::string facts =
-      fmt::format("{:.1f} img/s  eta {}", speed,
-                  DurationText(static_cast<double>(e.of_all - e.images) / std::max(speed, 1e-9)));
+  if (!evaluation_) evaluation_.emplace(o_.terminal);
+  const std::optional<std::string> pace = evaluation_->Look(e.images, e.of_all, " img/s");
+  if (!pace) return;
   const std::string head = fmt::format("epoch {}/{} evaluating", e.epoch + 1, start_.max_epochs);
-  const double share =
-      static_cast<double>(e.images) / static_cast<double>(std::max<int64_t>(e.of_all, 1));
   if (o_.terminal)
-    Live(fmt::format("{} {} {}/{}  {}", head, Bar(share, 20), e.images, e.of_all, facts));
+    Live(fmt::format("{} {} {}/{}  {}", head, Bar(e.images, e.of_all, 20), e.images, e.of_all,
+                     *pace));
   else
-    Line(fmt::format("{} {}/{}  {}", head, e.images, e.of_all, facts));
+    Line(fmt::format("{} {}/{}  {}", head, e.images, e.of_all, *pace));
 }
 
 void Progress::OnEpoch(const train::EpochEvent& e) {
+  evaluation_.reset();
   std::string text =
       fmt::format("epoch {}/{}  loss {:.4f}", e.epoch + 1, start_.max_epochs, e.total);
   for (const auto& [name, value] : e.metrics) {
@@ -156,20 +145,20 @@ void Progress::OnEnd(const train::EndEvent& e) {
 // Not fmt::print, which throws where nothing can be written: training goes on without being
 // watched.
 void Progress::Line(const std::string& text) {
-  std::fputs(((live_ ? "\r\033[K" : "") + text + "\n").c_str(), o_.out);
+  std::fputs(((live_ ? kClearLine : "") + text + "\n").c_str(), o_.out);
   live_ = false;
   std::fflush(o_.out);
 }
 
 void Progress::Clear() {
   if (!std::exchange(live_, false)) return;
-  std::fputs("\r\033[K", o_.out);
+  std::fputs(kClearLine, o_.out);
   std::fflush(o_.out);
 }
 
 void Progress::Live(const std::string& text) {
   const auto shown = static_cast<size_t>(std::max(o_.columns - 1, 20));
-  std::fputs(("\r\033[K" + text.substr(0, shown)).c_str(), o_.out);
+  std::fputs((kClearLine + text.substr(0, shown)).c_str(), o_.out);
   std::fflush(o_.out);
   live_ = true;
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "exp/train/events.h"
+#include "src/cli/terminal.h"
 
 namespace xp::cli {
 
@@ -48,9 +49,7 @@ class Progress : public train::Observer {
   int64_t images_ = 0;  // since the speed was last taken
   Clock::time_point speed_from_;
   double images_per_second_ = 0;
-  Clock::time_point evaluation_began_, evaluation_due_;
-  int evaluated_epoch_ = -1;
-  int64_t evaluated_before_ = 0;  // its images when evaluation_began_ was taken
+  std::optional<Pace> evaluation_;  // of the epoch, while it is under way
   bool live_ = false;
 };
 

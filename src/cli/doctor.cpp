@@ -69,23 +69,18 @@ void Save(const Options& options, const doctor::Report& report, const std::strin
   }
 }
 
-int Print(const doctor::Findings& findings, const Options& options, doctor::Level* worst) {
-  for (const doctor::Finding& f : findings) {
-    *worst = std::max(*worst, f.level);
-    if (!options.as_json) {
-      fmt::print("{}", doctor::FindingText(f, Colour(options.colour), Columns()));
-    }
-  }
-  return doctor::ExitCode(*worst);
-}
-
 int RunLibrary(const Options& options) {
   doctor::Report report;
   std::unique_ptr<doctor::System> system = doctor::MakeHostSystem(options.root.value_or(""));
   report.findings = doctor::CheckLibrary(*system, *options.library);
-  int code = Print(report.findings, options, &report.worst);
-  if (options.as_json) fmt::print("{}\n", doctor::ReportJson(report, ""));
-  return code;
+  report.worst = doctor::WorstLevel(report.findings);
+  if (options.as_json) {
+    fmt::print("{}\n", doctor::ReportJson(report, ""));
+  } else {
+    for (const doctor::Finding& f : report.findings)
+      fmt::print("{}", doctor::FindingText(f, Colour(options.colour), Columns()));
+  }
+  return doctor::ExitCode(report.worst);
 }
 
 void RequireFolder(const std::optional<std::string>& folder, const char* option,
@@ -200,12 +195,11 @@ class Examination {
 
   void ConcludeHanging() {
     const std::lock_guard lock(mutex_);
-    doctor::Report report{.findings = so_far_,
-                          .deep = options_.deep,
-                          .interrupted = true,
-                          .seconds = watch_.Seconds()};
-    for (const doctor::Finding& f : so_far_) report.worst = std::max(report.worst, f.level);
-    Conclude(report);
+    Conclude({.findings = so_far_,
+              .worst = doctor::WorstLevel(so_far_),
+              .deep = options_.deep,
+              .interrupted = true,
+              .seconds = watch_.Seconds()});
   }
 
   int Conclude(const doctor::Report& report) const {

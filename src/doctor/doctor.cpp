@@ -76,7 +76,7 @@ class Examination {
     }
     report_.deep = options_.deep;
     report_.seconds = watch_.Seconds();
-    for (const Finding& f : report_.findings) report_.worst = std::max(report_.worst, f.level);
+    report_.worst = WorstLevel(report_.findings);
     return std::move(report_);
   }
 
@@ -208,16 +208,21 @@ class Examination {
     Add(JudgeLoader(reads, decode, needed_images_a_second));
   }
 
-  bool IsExclusive(int cuda) const {
+  // What NVML says of CUDA's device; nullopt where it doesn't know it.
+  std::optional<GpuState> CardOf(int cuda) const {
     const std::vector<GpuState> devices = system_->QueryGpus().devices;
     const auto i = static_cast<size_t>(cuda);
-    return i < devices.size() && OneProcessOnly(devices[i].about);
+    return i < devices.size() ? std::optional(devices[i]) : std::nullopt;
+  }
+
+  bool IsExclusive(int cuda) const {
+    const std::optional<GpuState> card = CardOf(cuda);
+    return card && OneProcessOnly(card->about);
   }
 
   int NvmlIndex(int cuda) const {
-    std::vector<GpuState> devices = system_->QueryGpus().devices;
-    auto i = static_cast<size_t>(cuda);
-    return i < devices.size() ? devices[i].index : cuda;
+    const std::optional<GpuState> card = CardOf(cuda);
+    return card ? card->index : cuda;
   }
 
   const DoctorOptions& options_;

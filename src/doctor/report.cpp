@@ -72,6 +72,12 @@ std::string Wrapped(const std::string& text, int indent, int columns) {
 
 }  // namespace
 
+Level WorstLevel(const Findings& findings) {
+  Level worst = Level::kOk;
+  for (const Finding& f : findings) worst = std::max(worst, f.level);
+  return worst;
+}
+
 const char* LevelName(Level level) {
   static constexpr std::array kNames = {"ok", "absent", "warning", "error"};
   return kNames[static_cast<size_t>(level)];

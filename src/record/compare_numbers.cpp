@@ -144,9 +144,10 @@ void CompareSteps(const Curves& first, const Curves& second, const Scope& scope,
   std::set<std::string> names;
   for (const auto& [name, points] : first) names.insert(name);
   for (const auto& [name, points] : second) names.insert(name);
-  auto points = [](const Curves& curves, const std::string& name) {
+  static const std::vector<CurvePoint> kNone;
+  auto points = [](const Curves& curves, const std::string& name) -> const auto& {
     auto found = curves.find(name);
-    return found == curves.end() ? std::vector<CurvePoint>() : found->second;
+    return found == curves.end() ? kNone : found->second;
   };
   for (const std::string& name : names) {
     if (IsTiming(name)) continue;

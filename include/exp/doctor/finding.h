@@ -30,4 +30,6 @@ struct Finding {
 
 using Findings = std::vector<Finding>;
 
+Level WorstLevel(const Findings& findings);  // kOk of none
+
 }  // namespace xp::doctor

@@ -63,7 +63,13 @@ class Writer {
   // `exact`: Python's own text, or a message; else what a message can show.
   explicit Writer(bool exact) : exact_(exact) {}
 
-  void Repr(const Value& value, int depth = 0) {
+  std::string Text(const Value& value) {
+    Repr(value, 0);
+    return std::move(out_);
+  }
+
+ private:
+  void Repr(const Value& value, int depth) {
     if (depth > kMaxDepth || out_.size() > (exact_ ? kMaxText : kMaxShown)) {
       if (exact_) throw std::string("the value is nested too deeply or too long for a text");
       out_ += "...";
@@ -85,17 +91,6 @@ class Writer {
     }
   }
 
-  void Str(const Value& value) {
-    if (value.type == Type::kString) {
-      out_ += value.Text();
-    } else {
-      Repr(value);
-    }
-  }
-
-  std::string Take() { return std::move(out_); }
-
- private:
   // What is neither a string nor a container.
   void Plain(const Value& value) {
     switch (value.type) {
@@ -127,16 +122,21 @@ class Writer {
     }
   }
 
+  template <class Items, class Write>
+  void Joined(const Items& items, Write write) {
+    bool first = true;
+    for (const auto& item : items) {
+      if (!first) out_ += ", ";
+      first = false;
+      write(item);
+    }
+  }
+
   void Sequence(const Value& value, int depth) {
     const bool list = value.type == Type::kList;
     if (exact_ && NoOrder(value)) throw std::string(kNoOrder);
     out_ += list ? '[' : '(';
-    bool first = true;
-    for (const Value& item : value.list->items) {
-      if (!first) out_ += ", ";
-      first = false;
-      Repr(item, depth + 1);
-    }
+    Joined(value.list->items, [&](const Value& item) { Repr(item, depth + 1); });
     if (!list && value.list->items.size() == 1) out_ += ',';
     out_ += list ? ']' : ')';
   }
@@ -145,14 +145,11 @@ class Writer {
     if (exact_ && value.dict->ordered)
       throw std::string("an OrderedDict has no text that a config can use");
     out_ += '{';
-    bool first = true;
-    for (const DictObject::Pair& pair : value.dict->pairs) {
-      if (!first) out_ += ", ";
-      first = false;
+    Joined(value.dict->pairs, [&](const DictObject::Pair& pair) {
       Repr(pair.key, depth + 1);
       out_ += ": ";
       Repr(pair.value, depth + 1);
-    }
+    });
     out_ += '}';
   }
 
@@ -163,12 +160,7 @@ class Writer {
     }
     if (exact_ && NoOrder(value)) throw std::string(kNoOrder);
     out_ += '{';
-    bool first = true;
-    for (const DictObject::Pair& pair : value.dict->pairs) {
-      if (!first) out_ += ", ";
-      first = false;
-      Repr(pair.key, depth + 1);
-    }
+    Joined(value.dict->pairs, [&](const DictObject::Pair& pair) { Repr(pair.key, depth + 1); });
     out_ += '}';
   }
 
@@ -194,16 +186,10 @@ std::string FloatRepr(double value) {
 }
 
 std::string Str(const Value& value) {
-  Writer writer(true);
-  writer.Str(value);
-  return writer.Take();
+  return value.type == Type::kString ? value.Text() : Repr(value);
 }
 
-std::string Repr(const Value& value) {
-  Writer writer(true);
-  writer.Repr(value);
-  return writer.Take();
-}
+std::string Repr(const Value& value) { return Writer(true).Text(value); }
 
 std::string Ascii(const Value& value) {
   std::string out;
@@ -215,16 +201,10 @@ std::string Ascii(const Value& value) {
 }
 
 std::string KeyText(const Value& key) {
-  Writer writer(false);
-  writer.Str(key);
-  return writer.Take();
+  return key.type == Type::kString ? key.Text() : Shown(key);
 }
 
-std::string Shown(const Value& value) {
-  Writer writer(false);
-  writer.Repr(value);
-  return writer.Take();
-}
+std::string Shown(const Value& value) { return Writer(false).Text(value); }
 
 std::vector<std::string> Characters(const std::string& text) {
   std::vector<std::string> characters;

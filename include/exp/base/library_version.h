@@ -13,8 +13,8 @@ enum class LibraryCall { kSize, kInt };
 
 // Loads a library (a path, or a name for the dynamic linker) and calls its function `name`, in a
 // child process where one can be started: a library that isn't for this CPU, say, ends the process
-// that loads it. nullopt where it doesn't load, has no such function, the function reports an error,
-// or the process ends or hangs; also for a cuDNN that would end the program (cudnn_parts.h).
+// that loads it. nullopt where it doesn't load, has no such function, the function reports an
+// error, or the process ends or hangs; also for a cuDNN that would end the program (cudnn_parts.h).
 std::optional<int64_t> AskLibrary(const std::string& library, const std::string& name,
                                   LibraryCall call);
 

@@ -10,9 +10,9 @@
 namespace xp::record {
 
 struct Difference {
-  std::string section;               // "config", "code", "data", "environment", "machine", "metrics"
-  std::string name;                  // "optimizer.lr"
-  std::vector<std::string> values;   // one a run; empty: absent
+  std::string section;              // "config", "code", "data", "environment", "machine", "metrics"
+  std::string name;                 // "optimizer.lr"
+  std::vector<std::string> values;  // one a run; empty: absent
   std::vector<std::string> origins;  // of config values, one a run
   int weight = 0;                    // within its section, higher is more telling
 };

@@ -42,8 +42,8 @@ CodeState CaptureCode(const std::filesystem::path& from, const CodeOptions& opti
                       Redactor& redactor);
 
 // What of the code a code document (`CodeState::json`) doesn't hold, in one sentence for people; ""
-// where nothing was left out, or nothing was to be kept. Untracked files that are no code (archives,
-// weights, images, pipes) are in the document's `omitted`, but not here.
+// where nothing was left out, or nothing was to be kept. Untracked files that are no code
+// (archives, weights, images, pipes) are in the document's `omitted`, but not here.
 std::string LeftOut(const std::string& code_json);
 
 // One line of the manifest: how a file differs from the commit.

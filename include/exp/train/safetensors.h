@@ -1,8 +1,8 @@
 // The safetensors format: 8 bytes little-endian header length, a JSON header, the tensors' bytes.
 // Source: https://github.com/huggingface/safetensors, README.md "Format" and
 // safetensors/src/tensor.rs; what that implementation (0.8.0) reads is read and what it refuses is
-// refused here, each with its place, but for dtypes that it doesn't know, which are passed over, and
-// for what only the README forbids (a name given twice, a space before the header), which is
+// refused here, each with its place, but for dtypes that it doesn't know, which are passed over,
+// and for what only the README forbids (a name given twice, a space before the header), which is
 // refused.
 #pragma once
 

@@ -111,6 +111,21 @@ Launch FromRecord(const record::Run& run, const Options& options, const fs::path
   return launch;
 }
 
+// What is known of two runs that differ without a suspect.
+std::string Unexplained(const record::Verdict& v) {
+  std::vector<std::string> same, unknown;
+  std::string rest;
+  for (const record::VerdictRow& r : v.rows) {
+    if (r.sameness == record::Sameness::kSame) same.push_back(r.what);
+    if (r.sameness == record::Sameness::kUnknown) unknown.push_back(r.what);
+    if (r.sameness == record::Sameness::kDiffers && r.what == "environment")
+      rest += "; of the environment only what changes no bits differs";
+  }
+  if (!unknown.empty()) rest += fmt::format("; unknown: {}", fmt::join(unknown, ", "));
+  const std::string known = fmt::format("the same: {}", fmt::join(same, ", "));
+  return same.empty() ? rest.substr(2) : known + rest;
+}
+
 void PrintVerdict(const record::Verdict& v) {
   static constexpr const char* kNames[] = {"same", "differs", "unknown"};
   std::vector<std::vector<std::string>> rows;
@@ -131,9 +146,8 @@ void PrintVerdict(const record::Verdict& v) {
   PrintTable({"WHAT", "VERDICT", "DETAIL"}, rows, 110);
   fmt::print("\n{}\n", v.summary);
   for (const std::string& s : v.suspects) fmt::print("  may explain it: {}\n", s);
-  if (!v.same && v.comparable && v.suspects.empty()) {
-    fmt::print("  nothing recorded explains it: config, code, data and machine are the same\n");
-  }
+  if (!v.same && v.comparable && v.suspects.empty())
+    fmt::print("  nothing recorded explains it: {}\n", Unexplained(v));
 }
 
 LaunchResult RunAgain(const record::Run& first, const Launch& launch) {

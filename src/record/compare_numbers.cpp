@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <limits>
 #include <set>
 
@@ -13,32 +11,10 @@ namespace {
 
 constexpr const char* kAbsent = "absent";
 
-// Enough digits to tell any two doubles apart.
-std::string Exact(const Value& value) {
-  if (const double* x = std::get_if<double>(&value)) return fmt::format("{}", *x);
-  return Show(value, 40);
-}
-
-// What tells two values apart that read the same: 1 and 1.0, two NaNs, two long texts.
-std::string Kind(const Value& value, const Value& other) {
-  if (const double* x = std::get_if<double>(&value))
-    return std::isnan(*x) ? fmt::format(" ({:#x})", std::bit_cast<uint64_t>(*x)) : " (a float)";
-  if (std::holds_alternative<int64_t>(value)) return " (an integer)";
-  const JsonText* text = std::get_if<JsonText>(&other);
-  if (!text) return " (a text)";
-  const std::string& own = std::get<JsonText>(value).text;
-  const auto at = std::mismatch(own.begin(), own.end(), text->text.begin(), text->text.end()).first;
-  return fmt::format(" (differs from byte {})", at - own.begin() + 1);
-}
-
 // Two values that differ, as people can tell them apart. nullptr: absent.
 std::pair<std::string, std::string> BothTexts(const Value* a, const Value* b) {
-  std::string before = a ? Exact(*a) : kAbsent, after = b ? Exact(*b) : kAbsent;
-  if (a && b && before == after) {
-    before += Kind(*a, *b);
-    after += Kind(*b, *a);
-  }
-  return {before, after};
+  std::vector<std::string> texts = ShowApart({a, b}, kAbsent);
+  return {std::move(texts[0]), std::move(texts[1])};
 }
 
 const Value* FindValue(const Named& list, const std::string& name) {

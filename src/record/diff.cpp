@@ -13,6 +13,8 @@
 #include "exp/record/machine.h"
 #include "exp/record/verdict.h"
 #include "exp/snapshot/dataset.h"
+#include "src/record/compare_numbers.h"
+#include "src/record/same_images.h"
 
 namespace xp::record {
 namespace {
@@ -167,34 +169,55 @@ void DiffData(const std::vector<Run>& runs, std::vector<Difference>& out) {
     }
     compare("annotations", 9, [](D d) { return d.ann_file + " " + d.ann_hash.substr(0, 12); });
     compare("image count", 8, [](D d) { return std::to_string(d.images); });
-    bool images = compare("images", 7, [](D d) { return d.fingerprint.substr(0, 12); });
+    const bool same = std::all_of(sets.begin(), sets.end(), [&](const DatasetRecord* set) {
+      return set && sets[0] && SameImages(*sets[0], *set);
+    });
+    bool images = !same && compare("images", 7, [](D d) { return d.fingerprint.substr(0, 12); });
     if (images && runs.size() == 2 && sets[0] && sets[1]) DiffImages(*sets[0], *sets[1], out);
   }
 }
 
-void DiffMetrics(const std::vector<Run>& runs, std::vector<Difference>& out) {
-  std::map<std::string, Difference> rows;
+// Last values, by "metric.bbox_mAP"; those of steps are much the same as losses and stand in where
+// no epoch was recorded.
+std::map<std::string, std::vector<const Value*>> LastValues(const std::vector<Run>& runs) {
+  const bool epochs = std::any_of(runs.begin(), runs.end(), [](const Run& r) {
+    return std::any_of(r.summaries.begin(), r.summaries.end(), [](const SummaryRecord& s) {
+      return s.kind == "metric" || s.kind == "loss";
+    });
+  });
+  std::map<std::string, std::vector<const Value*>> rows;
   for (size_t i = 0; i < runs.size(); ++i) {
     for (const SummaryRecord& s : runs[i].summaries) {
-      if (s.kind == "gpu" || s.kind == "step") continue;
-      std::string name = s.kind + "." + s.name;
-      Difference& d = rows[name];
-      d.section = "metrics";
-      d.name = name;
-      d.values.resize(runs.size());
-      d.values[i] = Show(s.last);
-      d.weight = s.kind == "metric" ? 2 : 1;
+      const bool step = s.kind == "step" && !epochs && !IsTiming(s.name);
+      if (s.kind != "metric" && s.kind != "loss" && !step) continue;
+      std::vector<const Value*>& row = rows[s.kind + "." + s.name];
+      row.resize(runs.size());
+      row[i] = &s.last;
     }
   }
-  for (auto& [name, d] : rows) {
-    if (!AllEqual(d.values)) out.push_back(std::move(d));
+  return rows;
+}
+
+bool SameValues(const std::vector<const Value*>& values) {
+  return std::adjacent_find(values.begin(), values.end(), [](const Value* a, const Value* b) {
+           return !a || !b ? a != b : !SameBits(*a, *b);
+         }) == values.end();
+}
+
+void DiffMetrics(const std::vector<Run>& runs, std::vector<Difference>& out) {
+  for (const auto& [name, values] : LastValues(runs)) {
+    if (SameValues(values)) continue;
+    out.push_back(
+        {"metrics", name, ShowApart(values, ""), {}, name.starts_with("metric.") ? 2 : 1});
   }
-  Difference state{"metrics", "state", {}, {}, 3}, epochs{"metrics", "epochs", {}, {}, 3};
+  Difference state{"metrics", "state", {}, {}, 3}, epochs{"metrics", "epochs", {}, {}, 3},
+      weights{"metrics", "weights (their hash)", {}, {}, 0};
   for (const Run& r : runs) {
     state.values.push_back(r.state);
     epochs.values.push_back(std::to_string(r.epochs.size()));
+    weights.values.push_back(r.epochs.empty() ? "" : r.epochs.back().weights_hash.substr(0, 12));
   }
-  for (Difference* d : {&state, &epochs}) {
+  for (Difference* d : {&state, &epochs, &weights}) {
     if (!AllEqual(d->values)) out.push_back(std::move(*d));
   }
 }

@@ -5,11 +5,28 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "exp/base/utf8.h"
 
 namespace xp::record {
+namespace {
+
+// What tells a value from another that reads the same.
+std::string Kind(const Value& value, const Value& other) {
+  if (const double* x = std::get_if<double>(&value))
+    return std::isnan(*x) ? fmt::format(" ({:#x})", std::bit_cast<uint64_t>(*x)) : " (a float)";
+  if (std::holds_alternative<int64_t>(value)) return " (an integer)";
+  const JsonText* text = std::get_if<JsonText>(&other);
+  if (!text) return " (a text)";
+  const std::string& own = std::get<JsonText>(value).text;
+  const auto at = std::mismatch(own.begin(), own.end(), text->text.begin(), text->text.end()).first;
+  return fmt::format(" (differs from byte {})", at - own.begin() + 1);
+}
+
+}  // namespace
+
 bool SameBits(const Value& a, const Value& b) {
   if (a.index() != b.index()) return false;
   if (const double* x = std::get_if<double>(&a)) {
@@ -21,7 +38,9 @@ bool SameBits(const Value& a, const Value& b) {
 double AsDouble(const Value& value) {
   if (const double* x = std::get_if<double>(&value)) return *x;
   if (const int64_t* i = std::get_if<int64_t>(&value)) return static_cast<double>(*i);
-  return std::nan("");
+  const std::string& text = std::get<JsonText>(value).text;  // perhaps an integer above 2^63-1
+  const bool number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  return number ? std::strtod(text.c_str(), nullptr) : std::nan("");
 }
 
 nlohmann::json ToJson(double value) {
@@ -84,6 +103,28 @@ std::string Show(const Value& value, size_t limit) {
   size_t cut = limit;
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
   return fmt::format("{}... ({} bytes)", text.substr(0, cut), text.size());
+}
+
+std::string ShowExact(const Value& value, size_t limit) {
+  const double* x = std::get_if<double>(&value);
+  return x && std::isfinite(*x) ? fmt::format("{}", *x) : Show(value, limit);
+}
+
+std::vector<std::string> ShowApart(const std::vector<const Value*>& values,
+                                   const std::string& absent) {
+  constexpr size_t kLimit = 40;
+  std::vector<std::string> texts;
+  for (const Value* v : values) texts.push_back(v ? ShowExact(*v, kLimit) : absent);
+  std::vector<std::string> out = texts;
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (size_t k = 0; values[i] && k < values.size(); ++k) {
+      const bool alike = values[k] && texts[i] == texts[k] && !SameBits(*values[i], *values[k]);
+      if (!alike) continue;
+      out[i] += Kind(*values[i], *values[k]);
+      break;
+    }
+  }
+  return out;
 }
 
 }  // namespace xp::record

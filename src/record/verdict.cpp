@@ -9,6 +9,7 @@
 
 #include "exp/snapshot/dataset.h"
 #include "src/record/compare_numbers.h"
+#include "src/record/same_images.h"
 #include "src/record/sqlite.h"
 
 namespace xp::record {
@@ -106,7 +107,7 @@ VerdictRow DataRow(const Run& a, const Run& b) {
       detail += d.role + ": absent now; ";
     } else if (other->ann_hash != d.ann_hash) {
       detail += d.role + (HoldsWeights(d) ? ": other weights; " : ": other annotations; ");
-    } else if (other->fingerprint != d.fingerprint) {
+    } else if (!SameImages(d, *other)) {
       detail += d.role + ": " + ChangedImages(d, *other) + "; ";
     }
   }
@@ -117,8 +118,9 @@ VerdictRow DataRow(const Run& a, const Run& b) {
                          [](const DatasetRecord& d) { return !HoldsWeights(d); });
   };
   if (sets(a) != sets(b)) return {"data", Sameness::kDiffers, "other sets"};
-  bool cheap = std::any_of(a.datasets.begin(), a.datasets.end(),
-                           [](const DatasetRecord& d) { return d.mode == "cheap"; });
+  auto names_only = [](const DatasetRecord& d) { return d.mode == "cheap"; };
+  bool cheap = std::any_of(a.datasets.begin(), a.datasets.end(), names_only) ||
+               std::any_of(b.datasets.begin(), b.datasets.end(), names_only);
   return {"data", Sameness::kSame,
           fmt::format("{} images{}", images, cheap ? ", names and sizes only" : "")};
 }
@@ -130,8 +132,8 @@ VerdictRow EnvironmentRow(const std::vector<EnvironmentDifference>& differences,
   size_t shown = std::min<size_t>(differences.size(), 2);
   for (size_t i = 0; i < shown; ++i) {
     const EnvironmentDifference& d = differences[i];
-    detail += fmt::format("{}{} {} -> {}", i ? ", " : "", d.path, d.before.substr(0, 60),
-                          d.after.substr(0, 60));
+    detail += fmt::format("{}{} {} -> {}", i ? ", " : "", d.path, Show(JsonText{d.before}),
+                          Show(JsonText{d.after}));
   }
   if (differences.size() > shown)
     detail += fmt::format(", and {} more", differences.size() - shown);

@@ -214,7 +214,7 @@ TEST_CASE("values that differ never read the same") {
             std::string(39, 'a') + "... (63 bytes) (differs from byte 62)");
   CHECK(shown(std::bit_cast<double>(uint64_t{0x7ff8000000000000}),
               std::bit_cast<double>(uint64_t{0x7ff8000000000001})) ==
-        "nan (0x7ff8000000000000) | nan (0x7ff8000000000001)");
+        "NaN (0x7ff8000000000000) | NaN (0x7ff8000000000001)");
 }
 
 TEST_CASE("another program's checkpoints are compared by name; numbers have the last word") {
@@ -291,6 +291,80 @@ TEST_CASE("config, code and data differences are said and suspected") {
   CHECK_THAT(v.rows[1].detail, ContainsSubstring("1234567890 -> ffff567890"));
   CHECK(v.rows[3].detail == "train: other images");
   CHECK(v.suspects.size() == 3);
+}
+
+TEST_CASE("the same images, known by names and sizes only in one of two runs, are the same") {
+  TemporaryFolder t;
+  Store store = Store::OpenOrCreate(t.path);
+  DatasetRecord full, cheap;
+  full.role = cheap.role = "train";
+  full.ann_hash = cheap.ann_hash = "x";
+  full.mode = "full";
+  full.fingerprint = "f";
+  full.image_list = "0123 5 a.jpg\n4567 6 b.jpg\n";
+  cheap.mode = "cheap";
+  cheap.fingerprint = "g";
+  cheap.image_list = "- 5 a.jpg\n- 6 b.jpg\n";
+  Run a = MakeRun(1), b = MakeRun(1);
+  a.datasets = {full};
+  b.datasets = {cheap};
+  const auto row = [&] { return CompareRuns(a, b, {}, {}).rows[3]; };
+  CHECK(row().sameness == Sameness::kSame);
+  CHECK_THAT(row().detail, ContainsSubstring("names and sizes only"));
+  CHECK(DiffRuns(store, {a, b}).empty());
+  b.datasets[0].image_list = "- 5 a.jpg\n- 7 b.jpg\n";
+  CHECK(row().detail == "train: 1 images changed: b.jpg");
+  REQUIRE(DiffRuns(store, {a, b}).size() == 2);
+  CHECK(DiffRuns(store, {a, b})[1].name == "train b.jpg");
+  // Without their lists the hashes are all that is known.
+  a.datasets[0].image_list.clear();
+  CHECK(row().sameness == Sameness::kDiffers);
+}
+
+TEST_CASE("diff tells numbers apart that differ in their last bit") {
+  TemporaryFolder t;
+  Store store = Store::OpenOrCreate(t.path);
+  const double x = 0.1234567;
+  auto summary = [](const char* kind, const char* name, Value last) {
+    SummaryRecord s;
+    s.kind = kind;
+    s.name = name;
+    s.last = std::move(last);
+    return s;
+  };
+  auto shown = [&](const std::vector<Value>& values) {
+    std::vector<Run> runs;
+    for (const Value& v : values) {
+      runs.push_back(MakeRun(1));
+      runs.back().summaries = {summary("metric", "m", v), summary("step", "s", 1.0)};
+    }
+    std::vector<Difference> d = DiffRuns(store, runs);
+    REQUIRE(d.size() <= 1);
+    return d.empty() ? std::vector<std::string>() : d[0].values;
+  };
+  using V = std::vector<std::string>;
+  CHECK(shown({x, x}).empty());
+  CHECK(shown({x, 0.12345671}) == V{"0.1234567", "0.12345671"});
+  CHECK(shown({x, std::nextafter(x, 1), x}) == V{"0.1234567", "0.12345670000000002", "0.1234567"});
+  CHECK(shown({1.0, int64_t{1}}) == V{"1 (a float)", "1 (an integer)"});
+  CHECK(shown({0.0, -0.0}) == V{"0", "-0"});
+  CHECK(shown({std::nan(""), std::nan("")}).empty());
+  CHECK(shown({1e300, HUGE_VAL, -HUGE_VAL}) == V{"1e+300", "+Inf", "-Inf"});
+  // Of runs that recorded steps and no epoch, these tell.
+  Run a, b;
+  a.summaries = {summary("step", "loss", x), summary("step", "time/step", 1.0)};
+  b.summaries = {summary("step", "loss", std::nextafter(x, 1)), summary("step", "acc", 1.0),
+                 summary("step", "time/step", 2.0)};
+  std::vector<Difference> d = DiffRuns(store, {a, b});
+  REQUIRE(d.size() == 2);
+  CHECK((d[0].name == "step.acc" && d[0].values == V{"", "1"}));
+  CHECK((d[1].name == "step.loss" && d[1].values == V{"0.1234567", "0.12345670000000002"}));
+  // Weights may differ where no metric does.
+  a = MakeRun(1), b = MakeRun(1);
+  b.epochs[0].weights_hash = "other";
+  d = DiffRuns(store, {a, b});
+  REQUIRE(d.size() == 1);
+  CHECK(d[0].values == V{"w0", "other"});
 }
 
 TEST_CASE("diff shows only what differs, the telling first, with origins") {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace xp::record {
 
@@ -34,6 +35,14 @@ Value FromJson(const nlohmann::json& json);
 
 // For tables: 6 significant digits; a text is cut after `limit` bytes with its full size behind it.
 std::string Show(const Value& value, size_t limit = 60);
+
+// The same with all digits: a double reads back as the same one.
+std::string ShowExact(const Value& value, size_t limit = 60);
+// Values of which at least two differ, so that people can tell them apart: exact, and with the kind
+// (1 and 1.0), the payload (of NaNs) or the first byte that differs (of long texts) behind those
+// that read the same. nullptr: `absent`.
+std::vector<std::string> ShowApart(const std::vector<const Value*>& values,
+                                   const std::string& absent);
 
 // How deeply lists and objects are nested in a JSON text. Readers recurse: more than kDeepestJson
 // is refused.

@@ -143,8 +143,9 @@ int64_t HashImages(const fs::path& img_prefix, const DatasetOptions& options,
     fs::path file = img_prefix / image.name;
     if (cache.Find(file.string(), image.key, image.hash)) return;
     try {
+      const int64_t began = NowNs();
       image.hash = HashFile(file).Hex();
-      cache.Put(file.string(), image.key, image.hash);
+      cache.Put(file.string(), image.key, began, image.hash);
       ++hashed;
     } catch (const Error&) {
       image.hash = "missing";

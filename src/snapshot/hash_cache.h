@@ -1,4 +1,5 @@
-// Remembers content hashes by path, size, modification time and inode; private to src/snapshot.
+// Remembers content hashes by path, size, times of modification and change, and inode; private to
+// src/snapshot.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,9 @@ struct FileKey {
   bool operator==(const FileKey&) const = default;
 };
 
+// The clock that file systems stamp with.
+int64_t NowNs();
+
 // False where there is no regular file.
 bool StatFile(const std::filesystem::path& file, FileKey& key);
 
@@ -23,7 +27,10 @@ class HashCache {
   explicit HashCache(std::filesystem::path file);
 
   bool Find(const std::string& path, const FileKey& key, std::string& hash) const;
-  void Put(const std::string& path, const FileKey& key, const std::string& hash);
+  // `key` is of before the content was read, from `began_ns` on (of NowNs). A file that changed a
+  // moment before isn't remembered: it could change again within the same tick of its file system's
+  // clock, and then no later look would tell.
+  void Put(const std::string& path, const FileKey& key, int64_t began_ns, const std::string& hash);
   // Replaces the file if something was put; failing to is harmless.
   void Save();
 

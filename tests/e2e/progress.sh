@@ -44,6 +44,7 @@ data["annotations"] = [{"id": i, "image_id": i, "category_id": category, "bbox":
                        for i in range(3000)]
 json.dump(data, open("holes.json", "w"))
 END
+sleep 2.1  # of what was written a moment before no hash is kept
 run=("$exp" run tiny.yaml --device cpu)
 expect 130 "hashing data.train [" python3 in_terminal.py "hashing data.train [" \
   "${run[@]}" --work-dir holes_run --set data.train.ann_file=holes.json --set data.train.img_prefix=holes
@@ -54,7 +55,7 @@ has "$(cat out)" "holes: stopped while images were hashed: "
 has "$("$exp" ls)" "no runs"
 # What was hashed is known the next time.
 hashed=$(sed -n 's/.*were hashed: \([0-9]*\) of 3000.*/\1/p' out)
-[ "$(wc -l <.exp/image-hashes)" = "$hashed" ] || fail "$hashed hashes, not $(wc -l <.exp/image-hashes)"
+[ "$(wc -l <.exp/image-hashes)" = $((hashed + 1)) ] || fail "$hashed hashes and a first line, not $(wc -l <.exp/image-hashes)"
 rm -r holes
 
 expect 0 "epoch 1/2 [" python3 in_terminal.py "" "${run[@]}" --name watched --set data.samples_per_gpu=1

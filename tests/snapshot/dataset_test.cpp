@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "../record/temporary.h"
 #include "catch.h"
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
+#include "src/snapshot/hash_cache.h"
 
 namespace fs = std::filesystem;
 using namespace xp::snapshot;
@@ -19,6 +22,9 @@ void Write(const fs::path& file, const std::string& content) {
   fs::create_directories(file.parent_path());
   std::ofstream(file, std::ios::binary) << content;
 }
+
+// Until what was written is remembered by the cache.
+void LetItAge() { std::this_thread::sleep_for(std::chrono::milliseconds(2100)); }
 
 const char* kAnnotations =
     R"({"categories":[{"id":1,"name":"file_name"}],"annotations":[{"id":1,"file_name":"not me"}],
@@ -33,6 +39,7 @@ TEST_CASE("the fingerprint covers annotations, names, sizes and contents, and us
   Write(t.path / "img" / "a.jpg", "aaaa");
   Write(t.path / "img" / "sub" / "b.jpg", "bb");
   DatasetOptions o{.mode = DataMode::kFull, .threads = 4, .cache_file = t.path / "cache"};
+  LetItAge();
   DatasetFingerprint f = FingerprintDataset(t.path / "ann.json", t.path / "img", o);
   CHECK(f.images == 3);
   CHECK(f.missing == 1);
@@ -64,6 +71,39 @@ TEST_CASE("the fingerprint covers annotations, names, sizes and contents, and us
   CHECK(FingerprintDataset(t.path / "ann.json", t.path / "img", {.auto_limit_bytes = 1}).cheap);
   std::ofstream(t.path / "cache") << "rubbish\n\n1 2 3";
   CHECK(FingerprintDataset(t.path / "ann.json", t.path / "img", o).hashed == 2);
+}
+
+TEST_CASE("the hash of a file that changed a moment before is not remembered") {
+  TemporaryFolder t;
+  Write(t.path / "ann.json", R"({"images":[{"file_name":"a.jpg"}]})");
+  Write(t.path / "a.jpg", "aaaa");
+  DatasetOptions o{.mode = DataMode::kFull, .cache_file = t.path / "cache"};
+  for (int i = 0; i < 2; ++i) CHECK(FingerprintDataset(t.path / "ann.json", t.path, o).hashed == 1);
+  // As a file system stamps that counts in steps of two seconds: hashed at 11.9 s, written again at
+  // 11.95 s, it has the times that it had.
+  constexpr int64_t kSecond = 1'000'000'000, kHashed = 11'900'000'000;
+  const auto put = [&](int64_t mtime, int64_t ctime) {
+    xp::snapshot::FileKey key{.size = 4, .mtime_ns = mtime, .ctime_ns = ctime, .inode = 1};
+    std::string hash;
+    {
+      HashCache cache(t.path / "made-up");
+      cache.Put("/f", key, kHashed, std::string(32, 'a'));
+      cache.Save();
+    }
+    const bool found = HashCache(t.path / "made-up").Find("/f", key, hash);
+    fs::remove(t.path / "made-up");
+    return found;
+  };
+  CHECK_FALSE(put(10 * kSecond, 10 * kSecond));
+  CHECK_FALSE(put(1 * kSecond, 10 * kSecond));  // its mtime set back
+  CHECK_FALSE(put(10 * kSecond, 1 * kSecond));
+  CHECK_FALSE(put(99 * kSecond, 99 * kSecond));  // by another machine's clock
+  CHECK(put(9 * kSecond, 9 * kSecond));
+  // What older programs remembered may be such a hash.
+  std::ofstream(t.path / "made-up")
+      << std::string(32, 'a') << " 4 1 1 1 " << xp::HashBytes("/f").Hex() << "\n";
+  std::string hash;
+  CHECK_FALSE(HashCache(t.path / "made-up").Find("/f", {4, 1, 1, 1}, hash));
 }
 
 TEST_CASE("odd annotation files don't hurt") {
@@ -99,6 +139,7 @@ TEST_CASE("hashing tells how far it is, and can be stopped without losing what w
   Write(t.path / "ann.json", kAnnotations);
   Write(t.path / "img" / "a.jpg", "aaaa");
   Write(t.path / "img" / "sub" / "b.jpg", "bb");
+  LetItAge();
   std::atomic<bool> stop{false};
   std::vector<std::pair<int64_t, int64_t>> told;
   DatasetOptions o{.mode = DataMode::kFull, .threads = 1, .cache_file = t.path / "cache"};

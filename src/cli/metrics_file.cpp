@@ -30,15 +30,25 @@ bool MemoryFor(size_t text_bytes) {
   return block != nullptr;
 }
 
+// How much of what was read must still stand there, so that the rest may be what came behind it.
+constexpr size_t kTail = 256;
+
+using Values = std::vector<std::pair<std::string, record::Value>>;
+
 // {"a": {"b": 1}} gives a/b.
-void Flatten(const std::string& name, const json& value,
-             std::vector<std::pair<std::string, record::Value>>& out) {
+void Flatten(const std::string& name, const json& value, Values& out) {
   if (value.is_object()) {
     for (const auto& [key, child] : value.items())
-      Flatten(name.empty() ? key : fmt::format("{}/{}", name, key), child, out);
+      Flatten(fmt::format("{}/{}", name, key), child, out);
   } else if (!value.is_null()) {
     out.emplace_back(name, record::FromJson(value));
   }
+}
+
+// "metrics": {"mAP": 0.3} gives mAP; a number alone, "metrics": 0.3, has no other name.
+void FlattenMembers(const std::string& name, const json& value, Values& out) {
+  if (!value.is_object()) return Flatten(name, value, out);
+  for (const auto& [key, child] : value.items()) Flatten(key, child, out);
 }
 
 int64_t IntegerOf(const json& object, const char* key, int64_t fallback) {
@@ -126,10 +136,10 @@ std::string QuoteSpecialNumbers(const std::string& line) {
   return out;
 }
 
-void MetricsFile::Bad(const std::string& why) {
+void MetricsFile::Bad(const std::string& why, const char* code) {
   // A program that writes something else altogether would fill the record with complaints.
   if (++bad_lines_ > 20) return;
-  writer_.Warning("metrics.bad_line", fmt::format("{}:{}: {}", file_.string(), line_, why));
+  writer_.Warning(code, fmt::format("{}:{}: {}", file_.string(), line_, why));
 }
 
 bool MetricsFile::Recorded(const fs::path& checkpoint) const {
@@ -152,7 +162,7 @@ void MetricsFile::AddCheckpoint(const fs::path& path) {
 void MetricsFile::Step(const json& object) {
   step_ = IntegerOf(object, "step", next_step_);
   next_step_ = step_ + 1;
-  std::vector<std::pair<std::string, record::Value>> values;
+  Values values;
   for (const auto& [key, value] : object.items()) {
     if (key != "step" && key != "epoch" && key != "checkpoint") Flatten(key, value, values);
   }
@@ -166,9 +176,9 @@ void MetricsFile::Epoch(const json& object) {
   for (const auto& [key, value] : object.items()) {
     if (key == "epoch" || key == "step" || key == "checkpoint") continue;
     if (key == "losses")
-      Flatten("", value, row.losses);
+      FlattenMembers(key, value, row.losses);
     else if (key == "metrics")
-      Flatten("", value, row.metrics);
+      FlattenMembers(key, value, row.metrics);
     else if (key == "weights_hash" && value.is_string())
       row.weights_hash = value.get<std::string>();
     else if (key == "optimizer_hash" && value.is_string())
@@ -184,8 +194,20 @@ void MetricsFile::Epoch(const json& object) {
   writer_.Epoch(std::move(row));
 }
 
+void MetricsFile::Take(const std::string& line) {
+  const size_t before = static_cast<size_t>(line_++);
+  const uint64_t hash = HashBytes(line).low;
+  if (before < taken_.size()) {
+    if (taken_[before] == hash) return;
+    taken_.resize(before);
+    Bad("the file was written anew; from this line on it differs, and is taken, too",
+        "metrics.rewritten");
+  }
+  taken_.push_back(hash);
+  Line(line);
+}
+
 void MetricsFile::Line(const std::string& line) {
-  ++line_;
   if (line.find_first_not_of(" \t\r") == std::string::npos) return;
   if (record::JsonDepth(line) > record::kDeepestJson) return Bad("nested too deeply");
   if (!MemoryFor(line.size()))
@@ -215,27 +237,47 @@ void MetricsFile::Line(const std::string& line) {
   if (std::string path = TextOf(object, "checkpoint"); !path.empty()) AddCheckpoint(path);
 }
 
+// A program may truncate the file, or put another one in its place.
+bool MetricsFile::StillHolds(std::ifstream& in) const {
+  in.seekg(offset_ - static_cast<int64_t>(tail_.size()));
+  std::string there(tail_.size(), '\0');
+  in.read(there.data(), static_cast<std::streamsize>(there.size()));
+  return in.gcount() == static_cast<std::streamsize>(tail_.size()) && there == tail_;
+}
+
+void MetricsFile::BeginAgain() {
+  offset_ = line_ = 0;
+  rest_.clear();
+  tail_.clear();
+}
+
 void MetricsFile::Poll(bool last) {
   std::ifstream in(file_, std::ios::binary);
   if (!in) return;
+  if (!StillHolds(in)) BeginAgain();
+  in.clear();
   in.seekg(offset_);
   char buffer[1 << 16];
   while (in.read(buffer, sizeof(buffer)) || in.gcount() > 0) {
+    const auto size = static_cast<size_t>(in.gcount());
     offset_ += in.gcount();
-    rest_.append(buffer, static_cast<size_t>(in.gcount()));
+    tail_.append(buffer, size);
+    if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
+    rest_.append(buffer, size);
     size_t begin = 0;
     for (size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      Line(rest_.substr(begin, end - begin));
+      Take(rest_.substr(begin, end - begin));
     }
     rest_.erase(0, begin);
     if (rest_.size() > kLongestLine) {
-      ++line_;
+      taken_.resize(static_cast<size_t>(line_++));
+      taken_.push_back(0);
       Bad("a line longer than 64 MiB");
       rest_.clear();
     }
   }
   if (last && !rest_.empty()) {
-    Line(rest_);
+    Take(rest_);
     rest_.clear();
   }
 }

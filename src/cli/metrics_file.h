@@ -1,11 +1,14 @@
 // Reads the JSON lines that another trainer appends, and puts them into the record.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "exp/record/writer.h"
 
@@ -21,7 +24,8 @@ class MetricsFile {
   std::function<void(record::EpochRow&)> add_to_epoch;
 
   // Takes the whole lines that were added since the last call; with `last`, an unfinished one too.
-  // A line that can't be used becomes a recorded warning.
+  // A line that can't be used becomes a recorded warning. A file that was written anew is read from
+  // its beginning; of its lines, those that were there before aren't taken twice.
   void Poll(bool last);
   // Whether this file was named by a line, so that it needn't be looked for.
   bool Recorded(const std::filesystem::path& checkpoint) const;
@@ -29,15 +33,20 @@ class MetricsFile {
   void AddCheckpoint(const std::filesystem::path& path);
 
  private:
+  bool StillHolds(std::ifstream& in) const;
+  void BeginAgain();
+  void Take(const std::string& line);
   void Line(const std::string& line);
   void Step(const nlohmann::json& object);
   void Epoch(const nlohmann::json& object);
-  void Bad(const std::string& why);
+  void Bad(const std::string& why, const char* code = "metrics.bad_line");
 
   std::filesystem::path file_, work_dir_;
   record::RunWriter& writer_;
   int64_t offset_ = 0, line_ = 0;
   std::string rest_;
+  std::string tail_;             // what stood before `offset_`, at most kTail bytes
+  std::vector<uint64_t> taken_;  // a hash of each line that was taken
   int epoch_ = 0, bad_lines_ = 0;
   int64_t step_ = 0, next_step_ = 0;
   std::map<std::string, bool> recorded_;

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "exp/base/error.h"
+#include "exp/base/escape.h"
 #include "exp/base/hash.h"
 #include "exp/base/printable.h"
 #include "exp/record/reader.h"
@@ -132,10 +133,10 @@ void PrintRun(const record::Run& r, const record::Provenance& p) {
   }
   fmt::print("seed         {}\n", r.seed);
   PrintParameters(r);
-  fmt::print("\nto get it again\n  cd {} && exp reproduce {}{}\n", Printable(r.cwd), r.id,
-             p.epoch + 1 < static_cast<int>(r.epochs.size())
-                 ? fmt::format(" --epochs {}", p.epoch + 1)
-                 : "");
+  fmt::print(
+      "\nto get it again\n  cd {} && exp reproduce {}{}\n", Printable(ShellWord(r.cwd)), r.id,
+      p.epoch + 1 < static_cast<int>(r.epochs.size()) ? fmt::format(" --epochs {}", p.epoch + 1)
+                                                      : "");
 }
 
 json Describe(const record::Provenance& p, const record::Run& r) {

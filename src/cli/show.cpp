@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "exp/base/escape.h"
 #include "exp/base/printable.h"
 #include "exp/record/machine.h"
 #include "exp/record/reader.h"
@@ -38,10 +39,7 @@ void FieldOfLines(const char* name, const std::string& value) {
 
 std::string Joined(const std::vector<std::string>& words) {
   std::string out;
-  for (const std::string& w : words) {
-    bool quote = w.empty() || w.find_first_of(" \t\"'$\\*?[]{}()<>|&;") != std::string::npos;
-    out += (out.empty() ? "" : " ") + (quote ? "'" + w + "'" : w);
-  }
+  for (const std::string& w : words) out += (out.empty() ? "" : " ") + ShellWord(w);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "exp/base/error.h"
@@ -30,6 +31,11 @@ std::string Plain(const Value& value) {
   if (const double* x = std::get_if<double>(&value)) return Number(*x);
   if (const int64_t* i = std::get_if<int64_t>(&value)) return std::to_string(*i);
   return std::get<JsonText>(value).text;
+}
+
+// No text and no list.
+bool IsScalar(const Value& value) {
+  return !std::holds_alternative<JsonText>(value) || !std::isnan(AsDouble(value));
 }
 
 void MakeFolder(const fs::path& folder) {
@@ -110,10 +116,45 @@ std::string MlflowName(const std::string& name) {
   return text.empty() ? "_" : text;
 }
 
+// In double quotes. What YAML's readers refuse or fold (control characters, line ends of Unicode)
+// is escaped.
 std::string YamlText(const std::string& text) {
-  std::string out = "'";
-  for (char c : text) out += c == '\'' ? std::string("''") : std::string(1, c == '\n' ? ' ' : c);
-  return out + "'";
+  std::string out = "\"";
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const std::string three = text.substr(i, 3);
+    if (c < 0x20 || c == 0x7f) {
+      out += fmt::format("\\x{:02x}", c);
+    } else if (c == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 .. U+009F
+      out += fmt::format("\\x{:02x}", next);
+      ++i;
+    } else if (three == "\u2028" || three == "\u2029") {
+      out += three == "\u2028" ? "\\L" : "\\P";
+      i += 2;
+    } else {
+      if (c == '"' || c == '\\') out += '\\';
+      out += text[i];
+    }
+  }
+  return out + '"';
+}
+
+std::string FileUri(const fs::path& path) {
+  return "file://" + PercentEncoded(fs::absolute(path).lexically_normal().string(), "/");
+}
+
+// Lines of a metric's file, by name.
+std::map<std::string, std::string> MlflowEpochs(const Run& run, const Named EpochRecord::*list) {
+  std::map<std::string, std::string> out;
+  for (const EpochRecord& e : run.epochs) {
+    for (const auto& [name, value] : e.*list) {
+      if (!IsScalar(value)) continue;
+      out[name] +=
+          fmt::format("{} {} {}\n", e.ended_ns / 1'000'000, Number(AsDouble(value)), e.step);
+    }
+  }
+  return out;
 }
 
 void Put(const fs::path& file, const std::string& content) {
@@ -186,7 +227,7 @@ void ExportTensorBoard(const Store& store, int64_t seq, const fs::path& folder) 
   std::string out = Event(began, 0, Bytes(3, "brain.Event:2"));
   for (const std::string& name : CurveNames(store, seq)) {
     for (const CurvePoint& p : LoadCurve(store, seq, name)) {
-      if (std::holds_alternative<JsonText>(p.value)) continue;  // no scalar
+      if (!IsScalar(p.value)) continue;
       double wall =
           static_cast<double>(StartOf(run, p.attempt)) * 1e-9 + static_cast<double>(p.at_ms) * 1e-3;
       out += Event(wall, p.step, Scalar(name, AsDouble(p.value)));
@@ -195,9 +236,9 @@ void ExportTensorBoard(const Store& store, int64_t seq, const fs::path& folder) 
   for (const EpochRecord& e : run.epochs) {
     double wall = static_cast<double>(e.ended_ns) * 1e-9;
     for (const auto& [name, value] : e.metrics)
-      out += Event(wall, e.step, Scalar("metric/" + name, AsDouble(value)));
+      if (IsScalar(value)) out += Event(wall, e.step, Scalar("metric/" + name, AsDouble(value)));
     for (const auto& [name, value] : e.losses)
-      out += Event(wall, e.step, Scalar("epoch/" + name, AsDouble(value)));
+      if (IsScalar(value)) out += Event(wall, e.step, Scalar("epoch/" + name, AsDouble(value)));
   }
   Put(folder / fmt::format("events.out.tfevents.{}.exp.{}", run.created_ns / 1'000'000'000, run.id),
       out);
@@ -209,9 +250,9 @@ void ExportMlflow(const Store& store, int64_t seq, const fs::path& folder) {
   fs::path experiment = folder / "0", root = experiment / run.id;
   if (!fs::exists(experiment / "meta.yaml")) {
     Put(experiment / "meta.yaml",
-        fmt::format("artifact_location: file://{}\ncreation_time: {}\nexperiment_id: '0'\n"
+        fmt::format("artifact_location: {}\ncreation_time: {}\nexperiment_id: '0'\n"
                     "last_update_time: {}\nlifecycle_stage: active\nname: Default\n",
-                    fs::absolute(experiment).string(), start, start));
+                    FileUri(experiment), start, start));
   }
   // mlflow.entities.RunStatus: 1 running, 3 finished, 4 failed, 5 killed.
   int status = run.state == "running"    ? 1
@@ -220,37 +261,36 @@ void ExportMlflow(const Store& store, int64_t seq, const fs::path& folder) {
                                          : 5;
   Put(root / "meta.yaml",
       fmt::format(
-          "artifact_uri: file://{}\nend_time: {}\nentry_point_name: ''\nexperiment_id: '0'\n"
+          "artifact_uri: {}\nend_time: {}\nentry_point_name: ''\nexperiment_id: '0'\n"
           "lifecycle_stage: active\nrun_id: {}\nrun_name: {}\nrun_uuid: {}\nsource_name: ''\n"
           "source_type: 4\nsource_version: ''\nstart_time: {}\nstatus: {}\ntags: []\nuser_id: "
           "exp\n",
-          fs::absolute(root / "artifacts").string(), end > 0 ? std::to_string(end) : "null",
-          YamlText(run.id), YamlText(run.name), YamlText(run.id), start, status));
+          FileUri(root / "artifacts"), end > 0 ? std::to_string(end) : "null", YamlText(run.id),
+          YamlText(run.name), YamlText(run.id), start, status));
   MakeFolder(root / "artifacts");
   std::set<std::string> taken;
   for (const std::string& name : CurveNames(store, seq)) {
     std::string lines;
     for (const CurvePoint& p : LoadCurve(store, seq, name)) {
-      if (std::holds_alternative<JsonText>(p.value)) continue;
+      if (!IsScalar(p.value)) continue;
       lines += fmt::format("{} {} {}\n", StartOf(run, p.attempt) / 1'000'000 + p.at_ms,
                            Number(AsDouble(p.value)), p.step);
     }
     if (!lines.empty()) Put(root / "metrics" / Unique(MlflowName(name), taken), lines);
   }
-  std::map<std::string, std::string> metrics;
-  for (const EpochRecord& e : run.epochs) {
-    for (const auto& [name, value] : e.metrics) {
-      metrics[name] +=
-          fmt::format("{} {} {}\n", e.ended_ns / 1'000'000, Number(AsDouble(value)), e.step);
-    }
-  }
-  for (const auto& [name, lines] : metrics)
-    Put(root / "metrics" / Unique(MlflowName(name), taken), lines);
+  auto put_epochs = [&](const char* prefix, const Named EpochRecord::*list) {
+    for (const auto& [name, lines] : MlflowEpochs(run, list))
+      Put(root / "metrics" / Unique(MlflowName(prefix + name), taken), lines);
+  };
+  put_epochs("", &EpochRecord::metrics);
+  put_epochs("epoch/", &EpochRecord::losses);
   taken.clear();
   for (const ConfigValue& v : run.config)
     Put(root / "params" / Unique(MlflowName(v.path), taken), v.value);
   Put(root / "tags" / "mlflow.runName", run.name);
-  for (const std::string& tag : run.tags) Put(root / "tags" / MlflowName("tag." + tag), "true");
+  taken = {"mlflow.runName"};
+  for (const std::string& tag : run.tags)
+    Put(root / "tags" / Unique(MlflowName("tag." + tag), taken), "true");
 }
 
 }  // namespace xp::record

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "exp/base/error.h"
+#include "exp/base/escape.h"
 #include "src/snapshot/token_shapes.h"
 
 extern char** environ;
@@ -17,20 +18,6 @@ namespace xp::snapshot {
 namespace {
 
 std::string Mark(const std::string& kind) { return "[redacted:" + kind + "]"; }
-
-std::string PercentEncoded(const std::string& text) {
-  static constexpr char kHex[] = "0123456789ABCDEF";
-  std::string out;
-  for (char c : text) {
-    unsigned char u = static_cast<unsigned char>(c);
-    if (std::isalnum(u) || std::string_view("-_.~").find(c) != std::string_view::npos) {
-      out += c;
-    } else {
-      out += {'%', kHex[u >> 4], kHex[u & 15]};
-    }
-  }
-  return out;
-}
 
 // How a JSON string writes it, without the quotes.
 std::string JsonEscaped(const std::string& text, bool ascii) {
@@ -154,6 +141,14 @@ void Redactor::LearnArgv(const std::vector<std::string>& argv) {
       LearnArgument(argv[i + 1]);
     }
   }
+  // `sshpass -p X`, `mysql -pX`: the program's name tells.
+  std::string line;
+  for (const std::string& argument : argv) line += (line.empty() ? "" : " ") + argument;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (i > 0 && IsTokenChar(line[i - 1])) continue;
+    const TokenMatch match = MatchWritten(line, i);
+    if (match.kind) LearnArgument(line.substr(match.begin, match.size));
+  }
 }
 
 void Redactor::Note(const std::string& kind, const std::string& place) {
@@ -251,7 +246,7 @@ std::string Redactor::Text(std::string_view text, const std::string& place) {
 std::string Redactor::Secret(const std::string& value, const std::string& kind,
                              const std::string& place) {
   if (!options_.enable || value.empty() || Allowed(value)) return value;
-  if (value.rfind("[redacted:", 0) == 0) return value;
+  if (value.rfind("[redacted:", 0) == 0 || IsSpecialToken(value)) return value;
   Note(kind, place);
   return Mark(kind);
 }
@@ -267,7 +262,7 @@ std::vector<std::string> Redactor::Argv(const std::vector<std::string>& argv) {
       Note("argument-secret", "argv " + name);
       out.push_back(name + "=" + Mark("argument-secret"));
     } else if (secret && name.rfind("-", 0) == 0 && i + 1 < argv.size() &&
-               argv[i + 1].rfind("-", 0) != 0) {
+               argv[i + 1].rfind("-", 0) != 0 && !IsSpecialToken(argv[i + 1])) {
       Note("argument-secret", "argv " + name);
       out.push_back(argv[i++]);
       out.push_back(Mark("argument-secret"));

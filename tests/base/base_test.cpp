@@ -139,6 +139,17 @@ TEST_CASE("text for HTML and CSV") {
   CHECK(xp::CsvCell("say \"x\"\n") == "\"say \"\"x\"\"\n\"");
 }
 
+TEST_CASE("text for URLs and shells") {
+  CHECK(xp::PercentEncoded("aZ9-_.~ /%#\n\u00e9") == "aZ9-_.~%20%2F%25%23%0A%C3%A9");
+  CHECK(xp::PercentEncoded("/a b/c", "/") == "/a%20b/c");
+  CHECK(xp::ShellWord("/a_b-c.d:e=f,g@h%i+1\u00e9") == "/a_b-c.d:e=f,g@h%i+1\u00e9");
+  CHECK(xp::ShellWord("") == "''");
+  for (const char* text : {"a b", "it's", "$HOME", "~", "a\nb", "#x", "!x", "a\\b", "`x`", "*"}) {
+    xp::ChildProcess shell({"sh", "-c", std::string("printf %s ") + xp::ShellWord(text)});
+    CHECK(shell.Rest(1) == text);
+  }
+}
+
 TEST_CASE("a child's lines: empty ones are lines, the end is none") {
   xp::ChildProcess child({"sh", "-c", "echo a; echo; printf b"});
   CHECK(child.Line(10) == "a");

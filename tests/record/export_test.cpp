@@ -252,3 +252,42 @@ TEST_CASE("a metric below another's name has a file of its own in MLflow's layou
   }
   CHECK(files == 5);
 }
+
+TEST_CASE("MLflow's layout keeps every tag, reads back any name, and points into any folder") {
+  TemporaryFolder t;
+  RunInfo info{.name = "a \"b\"\\ \x1b[31m\u009b \u2028\u00e9: #", .config_json = "{}"};
+  info.tags = {"a:b", "a b", "a?b", "a_b"};
+  RunWriter run(t.path / "a", info);
+  run.Point("huge", 0, JsonText{"18446744073709551615"});
+  run.Point("text", 0, JsonText{"\"x\""});
+  EpochRow row{.epoch = 0, .step = 3};
+  row.metrics = {{"acc", 0.5}, {"note", JsonText{"\"x\""}}};
+  row.losses = {{"total", 0.25}};
+  run.Epoch(row);
+  run.End(EndState::kFinished);
+  Store store = Store::Open(t.path / "a");
+  const fs::path folder = t.path / "m l#?%:\u00e9";
+  ExportMlflow(store, 1, folder);
+  const fs::path root = folder / "0" / run.id();
+  std::vector<std::string> tags, metrics;
+  for (const auto& entry : fs::directory_iterator(root / "tags"))
+    tags.push_back(entry.path().filename().string());
+  std::sort(tags.begin(), tags.end());
+  CHECK(tags ==
+        std::vector<std::string>{"mlflow.runName", "tag.a b", "tag.a_b", "tag.a_b_2", "tag.a_b_3"});
+  for (const auto& entry : fs::recursive_directory_iterator(root / "metrics"))
+    if (entry.is_regular_file())
+      metrics.push_back(entry.path().lexically_relative(root / "metrics").string());
+  std::sort(metrics.begin(), metrics.end());
+  CHECK(metrics == std::vector<std::string>{"acc", "epoch/total", "huge"});
+  CHECK_THAT(xp::ReadFile(root / "metrics" / "huge"),
+             ContainsSubstring(" 1.8446744073709552e+19 0\n"));
+  const std::string meta = xp::ReadFile(root / "meta.yaml");
+  CHECK_THAT(meta, ContainsSubstring("artifact_uri: file://" + t.path.string() +
+                                     "/m%20l%23%3F%25%3A%C3%A9/0/" + run.id() + "/artifacts\n"));
+  CHECK_THAT(meta,
+             ContainsSubstring("run_name: \"a \\\"b\\\"\\\\ \\x1b[31m\\x9b \\L\u00e9: #\"\n"));
+  CHECK_THAT(xp::ReadFile(folder / "0" / "meta.yaml"),
+             ContainsSubstring("artifact_location: file://" + t.path.string() +
+                               "/m%20l%23%3F%25%3A%C3%A9/0\n"));
+}

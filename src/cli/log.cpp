@@ -76,8 +76,7 @@ class Printer {
       last_epoch_ = e.epoch;
       if (options_.as_json || !options_.names.empty()) continue;
       std::string text;
-      for (const auto& [name, value] : e.metrics)
-        text += fmt::format("  {} {}", Cut(name, 200), record::Show(value));
+      for (const auto& [name, value] : e.metrics) text += Shown(name, value);
       fmt::print("epoch {} ended at step {}{}\n", e.epoch + 1, e.step, text);
     }
   }
@@ -88,10 +87,12 @@ class Printer {
   std::vector<std::string> Names() const {
     return options_.names.empty() ? record::CurveNames(store_, run_) : options_.names;
   }
+  static std::string Shown(const std::string& name, const record::Value& value) {
+    return fmt::format("  {} {}", Cut(name, 200), Cut(record::Show(value), 200));
+  }
   static void PrintText(int64_t step, const Values& values) {
     std::string line = fmt::format("step {:<8}", step);
-    for (const auto& [name, value] : values)
-      line += fmt::format("  {} {}", Cut(name, 200), record::Show(value));
+    for (const auto& [name, value] : values) line += Shown(name, value);
     fmt::print("{}\n", line);
   }
   static void PrintJson(int64_t step, int attempt, const Values& values) {

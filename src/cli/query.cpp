@@ -36,7 +36,7 @@ void Run(const Options& options) {
     std::vector<std::string>& out = rows.emplace_back();
     for (const auto& cell : row) {
       nlohmann::json value = cell ? record::ToJson(*cell) : nlohmann::json("");
-      out.push_back(value.is_string() ? value.get<std::string>() : record::Show(*cell));
+      out.push_back(value.is_string() ? value.get<std::string>() : record::ShowExact(*cell));
     }
   }
   PrintTable(result.columns, rows, 80);

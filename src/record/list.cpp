@@ -157,6 +157,17 @@ Values ElementsOf(const Database& db, const std::string& name) {
   return out;
 }
 
+// `"a \"b\""` as where.h has it.
+std::string Unquoted(const std::string& name) {
+  if (name.size() < 3 || name.front() != '"' || name.back() != '"') return name;
+  std::string out;
+  for (size_t i = 1; i + 1 < name.size(); ++i) {
+    if (name[i] == '\\' && i + 2 < name.size()) ++i;
+    out += name[i];
+  }
+  return out;
+}
+
 Values ValuesOf(const Database& db, const std::string& name) {
   if (name == kEpoch) {
     return Collect(db, "SELECT run, max(epoch)+1 FROM live_epoch WHERE ?1='' GROUP BY run", "", "");
@@ -164,12 +175,12 @@ Values ValuesOf(const Database& db, const std::string& name) {
   for (const char* kind : kSummaryKinds) {
     std::string prefix = std::string(kind) + '.';
     if (name.rfind(prefix, 0) != 0) continue;
-    std::string rest = name.substr(prefix.size());
-    bool quoted = rest.size() > 2 && rest.front() == '"' && rest.back() == '"';
-    if (quoted) rest = rest.substr(1, rest.size() - 2);
-    Values found =
-        Collect(db, "SELECT run,last FROM summary WHERE kind=?1 AND name=?2", kind, rest);
-    if (!found.empty()) return found;
+    const std::string rest = name.substr(prefix.size());
+    for (const std::string& written : {rest, Unquoted(rest)}) {
+      Values found =
+          Collect(db, "SELECT run,last FROM summary WHERE kind=?1 AND name=?2", kind, written);
+      if (!found.empty()) return found;
+    }
   }
   Values found = Collect(db, "SELECT run,value FROM config_value WHERE path=?1", name, "");
   return found.empty() ? ElementsOf(db, name) : found;

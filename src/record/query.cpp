@@ -1,5 +1,6 @@
 #include "exp/record/query.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "exp/base/error.h"
@@ -45,6 +46,34 @@ Value Cell(sqlite3_stmt* stmt, const Statement& s, int column) {
   return s.GetValue(column);
 }
 
+// Whether more than blanks, comments and semicolons is there.
+bool HoldsStatement(const Database& db, const char* sql) {
+  while (sql && *sql) {
+    sqlite3_stmt* stmt = nullptr;
+    const char* rest = nullptr;
+    const bool any = sqlite3_prepare_v2(db.handle(), sql, -1, &stmt, &rest) != SQLITE_OK || stmt;
+    sqlite3_finalize(stmt);
+    if (any || rest == sql) return any;
+    sql = rest;
+  }
+  return false;
+}
+
+// Of columns that are called the same (`SELECT a.id, b.id`) the later ones get a number.
+std::vector<std::string> ColumnNames(const Statement& s) {
+  std::vector<std::string> names;
+  auto taken = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (int c = 0; c < sqlite3_column_count(s.handle()); ++c) {
+    const std::string own = sqlite3_column_name(s.handle(), c);
+    std::string name = own;
+    for (int i = 2; taken(name); ++i) name = own + "_" + std::to_string(i);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
 }  // namespace
 
 QueryResult Query(const Store& store, const std::string& sql) {
@@ -59,7 +88,7 @@ QueryResult Query(const Store& store, const std::string& sql) {
   std::string reason = sqlite3_errmsg(db.handle());
   int column = sqlite3_error_offset(db.handle());
   sqlite3_finalize(stmt);
-  bool more = rest && std::string(rest).find_first_not_of(" \t\r\n;") != std::string::npos;
+  bool more = rc == SQLITE_OK && HoldsStatement(db, rest);
   if (rc != SQLITE_OK || !stmt || more) {
     sqlite3_set_authorizer(db.handle(), nullptr, nullptr);
     throw UsageError({.what = rc == SQLITE_AUTH ? "only SELECT is allowed"
@@ -74,11 +103,10 @@ QueryResult Query(const Store& store, const std::string& sql) {
   {
     Statement s(db, sql);
     sqlite3_set_authorizer(db.handle(), nullptr, nullptr);
-    int columns = sqlite3_column_count(s.handle());
-    for (int c = 0; c < columns; ++c) result.columns.push_back(sqlite3_column_name(s.handle(), c));
+    result.columns = ColumnNames(s);
     while (s.Step()) {
       std::vector<std::optional<Value>>& row = result.rows.emplace_back();
-      for (int c = 0; c < columns; ++c) {
+      for (int c = 0; c < static_cast<int>(result.columns.size()); ++c) {
         row.push_back(s.IsNull(c) ? std::nullopt : std::optional<Value>(Cell(s.handle(), s, c)));
       }
     }

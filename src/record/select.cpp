@@ -40,12 +40,17 @@ std::vector<Candidate> Find(const Database& db, const std::string& condition,
        .next = "give more digits of the id"});
 }
 
+// "@" or "@~N"; another name may begin so, too.
+bool CountsBack(const std::string& selector) {
+  return selector == "@" || selector.starts_with("@~");
+}
+
 int64_t Newest(const Database& db, const std::string& selector) {
   int64_t back = 0;
   if (selector != "@") {
     const char *begin = selector.data() + 2, *end = selector.data() + selector.size();
     auto [p, error] = std::from_chars(begin, end, back);
-    if (selector[1] != '~' || error != std::errc() || p != end || back < 0) {
+    if (error != std::errc() || p != end || back < 0) {
       throw UsageError({.what = "`" + selector + "` names no run",
                         .expected = "@ for the newest run, @~1 for the one before",
                         .next = "`exp ls` lists them"});
@@ -67,7 +72,7 @@ int64_t Newest(const Database& db, const std::string& selector) {
 
 int64_t ResolveRun(const Store& store, const std::string& selector) {
   const Database& db = store.db();
-  if (!selector.empty() && selector[0] == '@') return Newest(db, selector);
+  if (CountsBack(selector)) return Newest(db, selector);
   std::vector<Candidate> exact = Find(db, "id=?1", selector);
   if (exact.size() == 1) return exact[0].seq;
   std::vector<Candidate> found = Find(db, "name=?1", selector);

@@ -145,21 +145,30 @@ class Parser {
     }
     return left;
   }
-  NodePtr Quoted(char quote) {
-    size_t end = text_.find(quote, at_ + 1);
-    if (end == std::string::npos) Fail(fmt::format("a closing {}", quote));
-    NodePtr node = Make(Kind::kValue);
-    node->value = QuotedText(text_.substr(at_ + 1, end - at_ - 1));
-    at_ = end + 1;
-    Skip();
-    return node;
+  // What stands between two quotes, of which one inside is written twice.
+  std::string Between(char quote) {
+    std::string inner;
+    for (size_t from = at_ + 1;;) {
+      const size_t end = text_.find(quote, from);
+      if (end == std::string::npos) Fail(fmt::format("a closing {}", quote));
+      inner.append(text_, from, end - from);
+      from = end + 2;
+      at_ = end + 1;
+      if (at_ == text_.size() || text_[at_] != quote) return inner;
+      inner += quote;
+    }
   }
   NodePtr Operand(bool may_be_text) {
     static constexpr const char* kExpected = "a name, a number or a text in quotes";
     bool keyword = AtWord("and") || AtWord("or") || AtWord("not");
     if (at_ >= text_.size() || keyword) Fail(kExpected);
     char c = text_[at_];
-    if (c == '\'' || c == '"') return Quoted(c);
+    if (c == '\'' || c == '"') {
+      NodePtr node = Make(Kind::kValue);
+      node->value = QuotedText(Between(c));
+      Skip();
+      return node;
+    }
     for (const char* word : {"true", "false", "null"}) {
       if (!TakeWord(word)) continue;
       NodePtr node = Make(Kind::kValue);
@@ -205,21 +214,18 @@ class Parser {
     return node;
   }
 
-  // `any text` in backticks; else letters and such, with parts in quotes behind dots: a."b c".d
+  // `any text` in backticks; else letters and such, with parts in quotes behind dots, as --set has
+  // them: a."b c".d, a."b\"c"
   std::string Name() {
     size_t start = at_;
-    if (text_[at_] == '`') {
-      size_t end = text_.find('`', at_ + 1);
-      if (end == std::string::npos) Fail("a closing `");
-      at_ = end + 1;
-      return text_.substr(start + 1, end - start - 1);
-    }
+    if (text_[at_] == '`') return Between('`');
     while (at_ < text_.size()) {
       if (NameChar(text_[at_])) {
         ++at_;
       } else if (text_[at_] == '"' && at_ > start && text_[at_ - 1] == '.') {
-        size_t end = text_.find('"', at_ + 1);
-        if (end == std::string::npos) Fail("a closing \"");
+        size_t end = at_ + 1;
+        while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
+        if (end >= text_.size()) Fail("a closing \"");
         at_ = end + 1;
       } else {
         break;
@@ -239,7 +245,7 @@ std::string PlainText(const Value& value) {
     nlohmann::json parsed = nlohmann::json::parse(json->text, nullptr, false);
     return parsed.is_string() ? parsed.get<std::string>() : json->text;
   }
-  return Show(value);
+  return ShowExact(value);
 }
 
 // A whole number between 2^63 and 2^64, which is JSON text.
@@ -290,13 +296,16 @@ Value Beside(const Where::Node& operand, const Value& value, const Value& other)
 
 bool Compares(const Where::Node& n, const Where::Get& get) {
   const Where::Node &left = *n.parts[0], &right = *n.parts[1];
-  const std::vector<Value> of_right = ValuesOf(right, true, get);
-  for (const Value& a : ValuesOf(left, false, get)) {
+  const std::vector<Value> of_left = ValuesOf(left, false, get),
+                           of_right = ValuesOf(right, true, get);
+  // Of several (tags) one is enough; != is that none is equal.
+  const bool every = n.text == "!=";
+  for (const Value& a : of_left) {
     for (const Value& b : of_right) {
-      if (Holds(n.text, Beside(left, a, b), Beside(right, b, a))) return true;
+      if (Holds(n.text, Beside(left, a, b), Beside(right, b, a)) != every) return !every;
     }
   }
-  return false;
+  return every && !of_left.empty() && !of_right.empty();
 }
 
 bool Evaluate(const Where::Node& n, const Where::Get& get) {

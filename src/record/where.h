@@ -3,12 +3,14 @@
 //   expression = term { "or" term } ; term = factor { "and" factor }
 //   factor = "not" factor | "(" expression ")" | operand [ op operand ]
 //   op = "=" | "==" | "!=" | "<" | "<=" | ">" | ">=" | "~" (contains)
-//   operand = number | 'text' | "text" | true | false | null | name
+//   operand = number | 'text' | "text" | true | false | null | name; a quote in a text of such
+//             quotes is written twice
 //   name = letters, digits, _ . / @ - : and all beyond ASCII, parts in quotes behind a dot
-//          (metric."a b") | `any text`
-// A bare name asks whether the run has it. A comparison with a name that a run lacks is false. NaN
-// equals NaN. A number without quotes is a text where it meets one (tag = 2024); in quotes it never
-// is a number. Words (and, or, not) in any case of letters.
+//          (metric."a b", metric."a \"b\"") | `any text`
+// A bare name asks whether the run has it. A comparison with a name that a run lacks is false. Of
+// several values (tags) one is enough, and != holds where none is equal. NaN equals NaN. A number
+// without quotes is a text where it meets one (tag = 2024); in quotes it never is a number. Words
+// (and, or, not) in any case of letters.
 #pragma once
 
 #include <functional>

@@ -80,8 +80,18 @@ bool BehindLink(const std::string& workdir, const std::string& path) {
 
 }  // namespace
 
+// As they are named, and as git's work tree names what lies behind links on the way to them.
+Capture::Capture(const CodeOptions& options, Redactor& redactor)
+    : options_(options), redactor_(redactor), exclude_(options.exclude) {
+  std::error_code error;
+  for (const fs::path& folder : options.exclude) {
+    fs::path real = fs::weakly_canonical(folder, error);
+    if (!error && real != folder) exclude_.push_back(std::move(real));
+  }
+}
+
 bool Capture::Excluded(const fs::path& path) const {
-  for (const fs::path& folder : options_.exclude) {
+  for (const fs::path& folder : exclude_) {
     auto [mismatch, unused] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
     if (mismatch == folder.end()) return true;
   }
@@ -303,7 +313,11 @@ void Capture::AddTracked(git_repository* repo, git_index* index, const std::stri
       paths.changed.insert(path);
       continue;
     }
-    switch (exact.Compare(entry, workdir + path, oid)) {
+    ExactCheck::Result result = exact.Compare(entry, workdir + path, oid);
+    // By the mark in a secret's place no content of the commit is found: this file's own is kept.
+    if (result != ExactCheck::Result::kSame && CleanName(prefix + path) != PathText(prefix + path))
+      result = ExactCheck::Result::kDiffers;
+    switch (result) {
       case ExactCheck::Result::kSame:
         break;
       case ExactCheck::Result::kDiffers:

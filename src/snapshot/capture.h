@@ -15,8 +15,7 @@ namespace xp::snapshot {
 
 class Capture {
  public:
-  Capture(const CodeOptions& options, Redactor& redactor)
-      : options_(options), redactor_(redactor) {}
+  Capture(const CodeOptions& options, Redactor& redactor);
 
   // A repository whose work tree lies at `prefix` ("" or "sub/module/") below the code's root.
   void AddRepository(git_repository* repo, const std::string& prefix);
@@ -71,6 +70,7 @@ class Capture {
 
   const CodeOptions& options_;
   Redactor& redactor_;
+  std::vector<std::filesystem::path> exclude_;
   std::vector<ManifestEntry> entries_;
   std::vector<CodeObject> objects_;
   std::set<std::string> stored_;

@@ -141,13 +141,20 @@ bool IsSecretChar(char c) {
   return IsTokenChar(c) || std::string_view("./+=~!@#$%^*").find(c) != std::string_view::npos;
 }
 
+bool IsSpecialToken(std::string_view value) {
+  if (value.size() < 3) return false;
+  const bool brackets = (value.front() == '<' && value.back() == '>') ||
+                        (value.front() == '[' && value.back() == ']');
+  return brackets && !LooksSecret(value.substr(1, value.size() - 2));
+}
+
 bool IsPlaceholder(std::string_view value) {
   static constexpr std::array<std::string_view, 9> kWords = {
       "", "true", "false", "null", "None", "True", "False", "nil", "undefined"};
   return std::find(kWords.begin(), kWords.end(), value) != kWords.end() ||
-         value.substr(0, 10) == "[redacted:" || std::all_of(value.begin(), value.end(), [](char c) {
-           return IsDigit(c) || c == '.' || c == '-';
-         });
+         value.substr(0, 10) == "[redacted:" || IsSpecialToken(value) ||
+         std::all_of(value.begin(), value.end(),
+                     [](char c) { return IsDigit(c) || c == '.' || c == '-'; });
 }
 
 NameKind ClassifyName(std::string_view name) {

@@ -30,6 +30,8 @@ NameKind ClassifyName(std::string_view name);
 // `name = value`, `"name": "value"`, NAME=value, and netrc's `password value`, starting at `at`.
 TokenMatch MatchNamed(std::string_view text, size_t at);
 
+// "<s>", "[SEP]", "<|im_start|>": what `sos_token` is of a language model.
+bool IsSpecialToken(std::string_view value);
 // true, None, numbers, marks, templates: no secret, whatever the name.
 bool IsPlaceholder(std::string_view value);
 // Twelve characters or more that look random, not like a word.

@@ -163,6 +163,12 @@ TEST_CASE("a selector names one run or says which ones it could be", "[report12]
   Store store = Store::Open(t.path);
   CHECK(ResolveRun(store, "@") == 3);
   CHECK(ResolveRun(store, "@~2") == 1);
+  for (const char* bad : {"@~", "@~-1", "@~1x", "@~99999999999999999999", "@~ 1"})
+    CHECK_THROWS_WITH(ResolveRun(store, bad), ContainsSubstring("names no run"));
+  CHECK_THROWS_WITH(ResolveRun(store, "@best"), ContainsSubstring("no run is called"));
+  RunWriter(t.path, {.name = "@best"});
+  CHECK(ResolveRun(store, "@best") == 4);  // a name like any other
+  RemoveRuns(store, {4});
   CHECK(ResolveRun(store, "first") == 1);
   CHECK(ResolveRun(store, a) == 1);
   CHECK(ResolveRun(store, b.substr(0, 11)) == 2);
@@ -229,6 +235,43 @@ TEST_CASE("lists are filtered, sorted and cut", "[input]") {
   CHECK_THROWS_AS(Names(store, "(a"), xp::Error);
   CHECK_THROWS_AS(Names(store, std::string(5000, '(')), xp::Error);
   CHECK_THROWS_AS(Names(store, "a = 'open"), xp::Error);
+}
+
+TEST_CASE("a condition can hold any text, and tags any number", "[input]") {
+  TemporaryFolder t;
+  const std::string quotes = R"(it's "so" \ and `more`)";
+  auto add = [&](const std::string& name, std::vector<std::string> tags) {
+    RunInfo info{.name = name};
+    info.tags = std::move(tags);
+    info.config = {{R"(a."b\"c")", "3", "x"}};
+    RunWriter run(t.path, info);
+    EpochRow row;
+    row.metrics = {{quotes, 0.12345678}, {"\"x\"", 2.0}};
+    run.Epoch(row);
+    run.End(EndState::kFinished);
+  };
+  add(quotes, {"base", "old"});
+  add("' or name ~ '", {"new"});
+  add("c", {});
+  Store store = Store::Open(t.path);
+  using V = std::vector<std::string>;
+  CHECK(Names(store, R"(name = 'it''s "so" \ and `more`')") == V{quotes});
+  CHECK(Names(store, R"(name = "it's ""so"" \ and `more`")") == V{quotes});
+  CHECK(Names(store, "name = ''' or name ~ '''") == V{"' or name ~ '"});
+  CHECK(Names(store, "name = ''").empty());
+  CHECK(Names(store, R"(`metric.it's "so" \ and ``more``` > 0)").size() == 3);
+  CHECK(Names(store, R"(metric."it's \"so\" \\ and `more`" > 0)").size() == 3);
+  CHECK(Names(store, R"(`metric."x"` = 2 and metric."\"x\"" = 2)").size() == 3);
+  CHECK(Names(store, R"(a."b\"c" = 3)").size() == 3);
+  CHECK(Names(store, R"(metric."it's \"so\" \\ and `more`" ~ '345678')").size() == 3);
+  for (const char* open :
+       {"name = 'a''", "name = 'a''''b", "`a``", R"(a."b\" = 3)", "a.\"b\\", "a.\"b"})
+    CHECK_THROWS_AS(Names(store, open), xp::Error);
+  // A run has a tag or it hasn't: != isn't "has another one, too".
+  CHECK(Names(store, "tag = base") == V{quotes});
+  CHECK(Names(store, "tag != base") == V{"' or name ~ '"});
+  CHECK(Names(store, "not tag = base") == V{"c", "' or name ~ '"});
+  CHECK(Names(store, "tag != nobody") == V{"' or name ~ '", quotes});
 }
 
 TEST_CASE("any name and any number can be asked for", "[input]") {
@@ -332,6 +375,10 @@ TEST_CASE("query only reads", "[input]") {
   CHECK_THROWS_AS(Query(store, "PRAGMA user_version=3"), xp::Error);
   CHECK_THROWS_WITH(Query(store, "SELECT nope FROM run"), ContainsSubstring("column 8"));
   CHECK_THROWS_AS(Query(store, ""), xp::Error);
+  CHECK(Query(store, "SELECT 1; ; -- done\n/* really */ ;").rows.size() == 1);
+  CHECK_THROWS_WITH(Query(store, "SELECT 1; -- done\n DELETE FROM run"), ContainsSubstring("more"));
+  CHECK(Query(store, "SELECT 1 AS a, 2 AS a, 3 AS a_2, 4 AS a").columns ==
+        std::vector<std::string>{"a", "a_2", "a_2_2", "a_3"});
 }
 
 TEST_CASE("rm and gc are transactional and repeatable; verify finds damage") {

@@ -246,6 +246,45 @@ TEST_CASE("the command line: values of secret options, whatever they look like")
   CHECK(r.Text("the file says zyxwvu", "f") == "the file says [redacted:argument-secret]");
 }
 
+TEST_CASE("the command line: programs whose options take a password") {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"sshpass", "-p", "hunter22", "ssh", "host"},
+        {"mysql", "-uroot", "-phunter22", "db"},
+        {"docker", "login", "-u", "me", "-p", "hunter22"},
+        {"curl", "--user=me:hunter22", "http://h/"}}) {
+    Redactor r;
+    std::vector<std::string> argv = {"exp", "run", "a.yaml", "--"};
+    argv.insert(argv.end(), command.begin(), command.end());
+    r.LearnArgv(argv);
+    const std::vector<std::string> out = r.Argv(argv);
+    REQUIRE(out.size() == argv.size());
+    for (size_t i = 0; i < out.size(); ++i) {
+      INFO(command[0] << ": " << out[i]);
+      const size_t at = argv[i].find("hunter22");
+      CHECK(out[i].find("hunter22") == std::string::npos);
+      CHECK((at != std::string::npos || out[i] == argv[i]));
+    }
+  }
+  // Options that are none of a password.
+  Redactor r;
+  const std::vector<std::string> plain = {"mysql", "-p", "3306", "curl", "-u", "train.py", "login"};
+  r.LearnArgv(plain);
+  CHECK(r.Argv(plain) == plain);
+}
+
+TEST_CASE("special tokens of a language model are parameters, whatever they stand under") {
+  Redactor r;
+  for (const std::string text : {"<start>", "[BLANK]", "<|im_start|>", "<extra_id_0>"}) {
+    r.Learn(text, "config-secret");
+    CHECK(r.Secret(text, "config-secret", "config sos_token") == text);
+    CHECK(r.Argv({"--sos_token", text}) == std::vector<std::string>{"--sos_token", text});
+    CHECK(r.Text("a = \"" + text + "\"", "f") == "a = \"" + text + "\"");
+  }
+  CHECK(r.found().empty());
+  CHECK(r.Secret("<x9Kd03mfLq81>", "config-secret", "c") == "[redacted:config-secret]");
+  CHECK(r.Secret("hunter", "config-secret", "c") == "[redacted:config-secret]");
+}
+
 TEST_CASE("own patterns, exceptions, any bytes") {
   Redactor r({.patterns = {"ACME-[0-9]+"}, .allow = {"AKIA0000000000000000"}});
   CHECK(r.Text("id ACME-1234 x", "f") == "id [redacted:pattern] x");

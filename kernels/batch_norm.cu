@@ -11,22 +11,17 @@
 namespace xp::kernels {
 namespace {
 
-// Rows that a thread keeps in flight.
-template <typename T, int V>
-inline constexpr int kUnroll = V == 1 || sizeof(T) == 2 ? 4 : 2;
-
 template <typename T, int V>
 __global__ void __launch_bounds__(kColumnThreads, 2)
     Statistics(const T* x, const __grid_constant__ BatchNormArgs args,
                const __grid_constant__ Columns m, float* partial, unsigned* counters) {
   __shared__ float scratch[kColumnScratch<V, 2>];
-  constexpr int kRows = kUnroll<T, V>;
+  constexpr int kRows = kRowsInFlight<T, V>;
   const int channel = ThreadChannel<V>();
   float sum[2 * V] = {}, shift[V] = {};  // sums of x - k, then of their squares
   if (channel < m.channels) {
     ReadVector<V>(x + blockIdx.y * (blockDim.y * int64_t{kRows}) * m.channels + channel, shift);
-    const int64_t stride = static_cast<int64_t>(blockDim.y) * m.channels;
-    auto add = [&](const Raw<V, T>& raw) {
+    auto add = [&](const Raw<V, T>& raw, int64_t) {
       float v[V];
       Unpack(raw, v);
 #pragma unroll
@@ -36,18 +31,8 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
         sum[V + c] += d * d;
       }
     };
-    ForSpans<kRows>(m, [&](int64_t row, bool whole) {
-      const T* from = x + row * m.channels + channel;
-      if (whole) {
-        Raw<V, T> raw[kRows];
-#pragma unroll
-        for (int u = 0; u < kRows; ++u) raw[u] = LoadRaw<V>(from + u * stride);
-#pragma unroll
-        for (int u = 0; u < kRows; ++u) add(raw[u]);
-      } else {
-        for (; row < m.rows; row += blockDim.y, from += stride) add(LoadRaw<V>(from));
-      }
-    });
+    ForRows<kRows>(
+        m, channel, [&](int64_t, int64_t at) { return LoadRaw<V>(x + at); }, add);
   }
   AddRowLanes(sum, scratch);
   const PartRows rows_of(m, static_cast<int>(blockDim.y) * kRows);
@@ -90,7 +75,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
 ColumnPlan PlanBatchNorm(int64_t rows, int channels, ElementType type, int multiprocessors) {
   int unroll = 0;
   DispatchVector(type, channels, [&](auto zero, auto vector) {
-    unroll = kUnroll<decltype(zero), decltype(vector)::value>;
+    unroll = kRowsInFlight<decltype(zero), decltype(vector)::value>;
   });
   return PlanColumns(rows, channels, unroll, multiprocessors);
 }

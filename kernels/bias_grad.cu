@@ -7,38 +7,23 @@
 namespace xp::kernels {
 namespace {
 
-// Rows that a thread keeps in flight.
-template <typename T, int V>
-inline constexpr int kUnroll = V == 1 || sizeof(T) == 2 ? 4 : 2;
-
 template <typename T, int V>
 __global__ void __launch_bounds__(kColumnThreads, 2)
     SumRows(const T* dy, float* db, const __grid_constant__ Columns m, float* partial,
             unsigned* counters) {
-  constexpr int kRows = kUnroll<T, V>;
+  constexpr int kRows = kRowsInFlight<T, V>;
   __shared__ float scratch[kColumnScratch<V, 1>];
   const int channel = ThreadChannel<V>();
   float sum[V] = {};
   if (channel < m.channels) {
-    auto add = [&](const Raw<V, T>& raw) {
+    auto add = [&](const Raw<V, T>& raw, int64_t) {
       float v[V];
       Unpack(raw, v);
 #pragma unroll
       for (int c = 0; c < V; ++c) sum[c] += v[c];
     };
-    const int64_t stride = static_cast<int64_t>(blockDim.y) * m.channels;
-    ForSpans<kRows>(m, [&](int64_t row, bool whole) {
-      const T* from = dy + row * m.channels + channel;
-      if (whole) {
-        Raw<V, T> raw[kRows];
-#pragma unroll
-        for (int u = 0; u < kRows; ++u) raw[u] = LoadRaw<V>(from + u * stride);
-#pragma unroll
-        for (int u = 0; u < kRows; ++u) add(raw[u]);
-      } else {
-        for (; row < m.rows; row += blockDim.y, from += stride) add(LoadRaw<V>(from));
-      }
-    });
+    ForRows<kRows>(
+        m, channel, [&](int64_t, int64_t at) { return LoadRaw<V>(dy + at); }, add);
   }
   AddRowLanes(sum, scratch);
   WritePartial<V, 1>(partial, m.parts, sum);
@@ -59,7 +44,7 @@ __global__ void Zero(float* db, int channels) {
 ColumnPlan PlanBiasGrad(int64_t rows, int channels, ElementType type, int multiprocessors) {
   int unroll = 0;
   DispatchVector(type, channels, [&](auto zero, auto vector) {
-    unroll = kUnroll<decltype(zero), decltype(vector)::value>;
+    unroll = kRowsInFlight<decltype(zero), decltype(vector)::value>;
   });
   return PlanColumns(rows, channels, unroll, multiprocessors);
 }

@@ -69,6 +69,32 @@ __device__ inline void ForSpans(const Columns& m, Body&& body) {
   }
 }
 
+// Reads this thread's rows of the block's part, kRows in flight where the span is whole, and adds
+// them in their order. load(row, at) -> what add(value, at) takes, `at` being the row's element of
+// `channel`, this thread's first.
+template <int kRows, typename Load, typename Add>
+__device__ inline void ForRows(const Columns& m, int channel, Load&& load, Add&& add) {
+  const int64_t stride = static_cast<int64_t>(blockDim.y) * m.channels;
+  ForSpans<kRows>(m, [&](int64_t row, bool whole) {
+    int64_t at = row * m.channels + channel;
+    if (whole) {
+      decltype(load(row, at)) values[kRows];
+#pragma unroll
+      for (int u = 0; u < kRows; ++u) {
+        values[u] = load(row + u * static_cast<int>(blockDim.y), at + u * stride);
+      }
+#pragma unroll
+      for (int u = 0; u < kRows; ++u) add(values[u], at + u * stride);
+    } else {
+      for (; row < m.rows; row += blockDim.y, at += stride) add(load(row, at), at);
+    }
+  });
+}
+
+// Rows that a thread keeps in flight where it reads one tensor.
+template <typename T, int V>
+inline constexpr int kRowsInFlight = V == 1 || sizeof(T) == 2 ? 4 : 2;
+
 // sum[] of the block's row lanes, added up in those with threadIdx.y == 0.
 template <int kCount>
 __device__ inline void AddRowLanes(float (&sum)[kCount], float* scratch) {

@@ -11,9 +11,7 @@ namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr float kSmallest = 1e-12f;
-
-template <typename T, int V>
-inline constexpr int kUnroll = 2;
+constexpr int kRows = 2;  // that a thread keeps in flight
 
 __device__ inline float WarpSum(float v) {
 #pragma unroll
@@ -89,27 +87,25 @@ template <typename T, int V>
 __global__ void __launch_bounds__(kColumnThreads, 2)
     ScaleGradient(const T* dy, const T* x, const float* inverses, float* dscale,
                   const __grid_constant__ Columns m, float* partial, unsigned* counters) {
-  constexpr int kRows = kUnroll<T, V>;
   __shared__ float scratch[kColumnScratch<V, 1>];
   const int channel = ThreadChannel<V>();
   float sum[V] = {};
   if (channel < m.channels) {
-    auto add = [&](int64_t row) {
-      float g[V], v[V];
-      ReadVector<V>(dy + row * m.channels + channel, g);
-      ReadVector<V>(x + row * m.channels + channel, v);
-      const float inverse = inverses[row];
-#pragma unroll
-      for (int c = 0; c < V; ++c) sum[c] += g[c] * v[c] * inverse;
+    struct Row {
+      Raw<V, T> dy, x;
+      float inverse;
     };
-    ForSpans<kRows>(m, [&](int64_t row, bool whole) {
-      if (whole) {
+    auto load = [&](int64_t row, int64_t at) {
+      return Row{LoadRaw<V>(dy + at), LoadRaw<V>(x + at), inverses[row]};
+    };
+    auto add = [&](const Row& row, int64_t) {
+      float g[V], v[V];
+      Unpack(row.dy, g);
+      Unpack(row.x, v);
 #pragma unroll
-        for (int u = 0; u < kRows; ++u) add(row + u * blockDim.y);
-      } else {
-        for (; row < m.rows; row += blockDim.y) add(row);
-      }
-    });
+      for (int c = 0; c < V; ++c) sum[c] += g[c] * v[c] * row.inverse;
+    };
+    ForRows<kRows>(m, channel, load, add);
   }
   AddRowLanes(sum, scratch);
   WritePartial<V, 1>(partial, m.parts, sum);
@@ -133,7 +129,7 @@ void L2Norm(const void* x, const float* scale, void* y, int64_t rows, int channe
 }
 
 ColumnPlan PlanL2NormGrad(int64_t rows, int channels, ElementType, int multiprocessors) {
-  return PlanColumns(rows, channels, kUnroll<float, 1>, multiprocessors);
+  return PlanColumns(rows, channels, kRows, multiprocessors);
 }
 
 size_t L2NormGradScratch(const ColumnPlan& plan) {

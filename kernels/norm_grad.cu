@@ -32,11 +32,18 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
       mean[c] = p.mean[channel + c];
       if (kFixed) slope[c] = Slope<true>(p.scale[channel + c], p.spread[channel + c], p.eps);
     }
-    auto add = [&](const Raw<V, T>& raw_dy, const Raw<V, T>& raw_x, unsigned bits, int64_t at) {
+    struct Row {
+      Raw<V, T> dy, x;
+      unsigned bits;
+    };
+    auto load = [&](int64_t, int64_t at) {
+      return Row{LoadRaw<V>(dy + at), LoadRaw<V>(x + at), MaskBits<V>(p.mask, at)};
+    };
+    auto add = [&](const Row& row, int64_t at) {
       float g[V], v[V];
-      Unpack(raw_dy, g);
-      Unpack(raw_x, v);
-      ApplyMask(g, bits);
+      Unpack(row.dy, g);
+      Unpack(row.x, v);
+      ApplyMask(g, row.bits);
 #pragma unroll
       for (int c = 0; c < V; ++c) {
         sum[c] += g[c];
@@ -49,26 +56,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
         if (p.dx != nullptr) WriteVector<V>(static_cast<T*>(p.dx) + at, g);
       }
     };
-    const int64_t stride = static_cast<int64_t>(blockDim.y) * m.channels;
-    ForSpans<kRows>(m, [&](int64_t row, bool whole) {
-      int64_t at = row * m.channels + channel;
-      if (whole) {
-        Raw<V, T> raw_dy[kRows], raw_x[kRows];
-        unsigned bits[kRows];
-#pragma unroll
-        for (int u = 0; u < kRows; ++u) {
-          raw_dy[u] = LoadRaw<V>(dy + at + u * stride);
-          raw_x[u] = LoadRaw<V>(x + at + u * stride);
-          bits[u] = MaskBits<V>(p.mask, at + u * stride);
-        }
-#pragma unroll
-        for (int u = 0; u < kRows; ++u) add(raw_dy[u], raw_x[u], bits[u], at + u * stride);
-      } else {
-        for (; row < m.rows; row += blockDim.y, at += stride) {
-          add(LoadRaw<V>(dy + at), LoadRaw<V>(x + at), MaskBits<V>(p.mask, at), at);
-        }
-      }
-    });
+    ForRows<kRows>(m, channel, load, add);
   }
   AddRowLanes(sum, scratch);
   WritePartial<V, 2>(partial, m.parts, sum);

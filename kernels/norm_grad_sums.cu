@@ -47,7 +47,8 @@ __global__ void __launch_bounds__(kColumnThreads, kBlocks<V, kBranches, kMore>)
       Raw<V, T> dy0, dy1, dy2, x[kBranches + 1];
       unsigned bits;
     };
-    auto load = [&](int64_t pixel, int64_t at, Row& row) {
+    auto load = [&](int64_t pixel, int64_t at) {
+      Row row;
       row.dy0 = LoadRaw<V>(dy0 + at);
       if (dy1 != nullptr) row.dy1 = LoadRaw<V>(dy1 + at);
       if constexpr (kMore == More::kThird) row.dy2 = LoadRaw<V>(dy2 + at);
@@ -58,6 +59,7 @@ __global__ void __launch_bounds__(kColumnThreads, kBlocks<V, kBranches, kMore>)
 #pragma unroll
       for (int b = 0; b < kBranches; ++b) row.x[b] = LoadRaw<V>(x[b] + at);
       row.bits = MaskBits<V>(p.mask, at);
+      return row;
     };
     auto add = [&](const Row& row, int64_t at) {
       float g[V], v[V];
@@ -85,24 +87,7 @@ __global__ void __launch_bounds__(kColumnThreads, kBlocks<V, kBranches, kMore>)
         for (int c = 0; c < V; ++c) sum[(1 + b) * V + c] += g[c] * (v[c] - mean[b][c]);
       }
     };
-    const int64_t stride = static_cast<int64_t>(blockDim.y) * m.channels;
-    ForSpans<kRows>(m, [&](int64_t row, bool whole) {
-      int64_t at = row * m.channels + channel;
-      Row rows[kRows];
-      if (whole) {
-#pragma unroll
-        for (int u = 0; u < kRows; ++u) {
-          load(row + u * static_cast<int>(blockDim.y), at + u * stride, rows[u]);
-        }
-#pragma unroll
-        for (int u = 0; u < kRows; ++u) add(rows[u], at + u * stride);
-      } else {
-        for (; row < m.rows; row += blockDim.y, at += stride) {
-          load(row, at, rows[0]);
-          add(rows[0], at);
-        }
-      }
-    });
+    ForRows<kRows>(m, channel, load, add);
   }
 #pragma unroll
   for (int k = 0; k < kSums; ++k) {  // one after the other: shared memory for three doesn't do

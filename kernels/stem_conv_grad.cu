@@ -2,8 +2,8 @@
 //
 // Rows g and g + 8 of a tile (stem_conv_grad_sums.cuh) are elements 2 g and 2 g + 1. Pixels are
 // summed over in the order 0, 4, 1, 5, 2, 6, 3, 7, 8, 12, ..: a lane's words are then those of
-// pixels t, t + 4, t + 8 and t + 12, and a warp's lie side by side, in different banks; those of the
-// next image row follow half the banks further (kRowWords).
+// pixels t, t + 4, t + 8 and t + 12, and a warp's lie side by side, in different banks; those of
+// the next image row follow half the banks further (kRowWords).
 #include "kernels/stem_conv_grad_sums.cuh"
 #include "kernels/stem_conv_kernels.h"
 

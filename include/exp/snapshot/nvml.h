@@ -60,7 +60,8 @@ class Nvml {
 };
 
 // NVML's numbers of the GPUs that CUDA_VISIBLE_DEVICES lets CUDA see, in CUDA's order (that of
-// CUDA_DEVICE_ORDER=PCI_BUS_ID; uuids are matched by their beginning). For a MIG instance its card.
+// CUDA_DEVICE_ORDER=PCI_BUS_ID, which the CUDA backend asks for; uuids are matched by their
+// beginning). For a MIG instance its card.
 std::vector<int> VisibleGpus(const Nvml& nvml);
 
 // nvmlClocksThrottleReason* bits in words, those of idleness and of clocks set on purpose left out:

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "exp/base/error.h"
@@ -16,6 +17,9 @@ namespace {
 
 // Why the runtime sees no device, as a sentence without a full stop; empty when it sees one.
 std::string WhyNoDevice(int* count) {
+  // CUDA's own order is by speed: number 0 of `nvidia-smi` (NVML), whose watts and heat are shown
+  // and recorded, would be another card where they are of several kinds. A user's setting stays.
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
   *count = 0;
   int driver = 0;
   int runtime = 0;

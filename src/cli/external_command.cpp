@@ -24,6 +24,7 @@
 #include "exp/config/canonical.h"
 #include "src/cli/metrics_file.h"
 #include "src/cli/signals.h"
+#include "src/cli/work_dir_files.h"
 
 extern char** environ;
 
@@ -217,13 +218,13 @@ void RequireProgram(const std::string& program) {
 }
 
 ExternalResult RunExternal(const ExternalOptions& options, record::RunWriter& writer) {
-  fs::path config = options.work_dir / "config.yaml",
-           metrics_path = options.work_dir / "metrics.jsonl";
-  WritePrivately(config, config::PrettyYaml(options.config));
-  WriteFileAtomic(metrics_path, "");
-  fs::file_time_type since = fs::last_write_time(metrics_path);
-  Child child = Describe(options, config, metrics_path);
-  MetricsFile metrics(metrics_path, options.work_dir, writer);
+  const std::string config_text = config::PrettyYaml(options.config);
+  const WorkDirFiles files = ChooseWorkDirFiles(options.work_dir, options.run_id, config_text);
+  if (!files.config_there) WritePrivately(files.config, config_text);
+  WriteFileAtomic(files.metrics, "");
+  fs::file_time_type since = fs::last_write_time(files.metrics);
+  Child child = Describe(options, files.config, files.metrics);
+  MetricsFile metrics(files.metrics, options.work_dir, writer);
   metrics.add_to_epoch = options.add_to_epoch;
   pid_t pid = Start(child);
   int status = 0;

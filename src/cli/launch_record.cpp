@@ -5,14 +5,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "exp/base/error.h"
 #include "exp/base/hash.h"
 #include "exp/base/resources.h"
 #include "exp/base/utf8.h"
 #include "exp/config/canonical.h"
+#include "exp/record/store.h"
 #include "exp/snapshot/code.h"
 #include "exp/snapshot/environment.h"
 #include "src/cli/inputs.h"
 #include "src/cli/signals.h"
+#include "src/cli/work_dir_files.h"
+#include "src/snapshot/may_be_code.h"
 
 namespace fs = std::filesystem;
 
@@ -42,6 +46,68 @@ void TakeConfig(const Launch& launch, snapshot::Redactor& redactor, record::RunI
     info.overrides.push_back(redactor.Argv({o})[0]);
 }
 
+bool Holds(const fs::path& folder, const fs::path& path) {
+  const fs::path below = path.lexically_relative(folder);
+  return !below.empty() && *below.begin() != "..";
+}
+
+// A folder that a program is started in, or lies in, holds code, whatever else is written there.
+bool HoldsProgram(const fs::path& folder, const Launch& launch) {
+  if (Holds(folder, fs::current_path())) return true;
+  return std::any_of(launch.command.begin(), launch.command.end(), [&](const std::string& word) {
+    std::error_code error;
+    const fs::path file = fs::absolute(word, error).lexically_normal();
+    return !error && Holds(folder, file) && fs::is_regular_file(file, error) &&
+           snapshot::MayBeCode(file.string());
+  });
+}
+
+// Where the store's runs write: checkpoints and logs of one are no code of the next.
+std::vector<fs::path> WorkDirs(const fs::path& store) {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  if (!fs::exists(store / "exp.db", error)) return folders;
+  try {
+    for (std::string& folder : record::WorkDirs(record::Store::Open(store)))
+      folders.emplace_back(std::move(folder));
+  } catch (const Error&) {  // whoever opens it to write says why it can't be
+  }
+  return folders;
+}
+
+// What runs wrote into a folder of code; a config that this one is made of is the user's.
+void AddWrittenByRuns(const fs::path& folder, const Launch& launch, std::vector<fs::path>& out) {
+  std::error_code error;
+  for (fs::path& file : FindWorkDirFiles(folder)) {
+    const auto& sources = launch.config.sources;
+    const bool own = std::none_of(sources.begin(), sources.end(), [&](const config::SourceFile& s) {
+      return fs::equivalent(s.path, file, error);
+    });
+    if (own) out.push_back(std::move(file));
+  }
+}
+
+// Store, outputs and images are no code; images have their own fingerprint.
+void NameNoCode(const Launch& launch, const fs::path& work_dir, snapshot::CodeOptions& code) {
+  const fs::path store = fs::absolute(launch.store).lexically_normal();
+  if (!HoldsProgram(store, launch)) code.exclude.push_back(store);
+  for (const char* file : record::kStoreFiles) code.exclude.push_back(store / file);
+  std::vector<fs::path> outputs = WorkDirs(store);
+  outputs.push_back(work_dir);
+  outputs.push_back(fs::absolute("work_dirs"));
+  for (const char* role : {"train", "val", "test"}) {
+    const config::Node* prefix = launch.config.root.At(fmt::format("data.{}.img_prefix", role));
+    if (prefix && prefix->IsString() && !prefix->AsString().empty())
+      outputs.push_back(fs::absolute(prefix->AsString()).lexically_normal());
+  }
+  for (fs::path& folder : outputs) {
+    if (HoldsProgram(folder, launch))
+      AddWrittenByRuns(folder, launch, code.exclude);
+    else
+      code.outputs.push_back(std::move(folder));
+  }
+}
+
 }  // namespace
 
 Prepared Prepare(const Launch& launch) {
@@ -68,16 +134,7 @@ Prepared Prepare(const Launch& launch) {
   info.sole_config = launch.sole_config;
   info.sole_work_dir = true;
   TakeConfig(launch, redactor, info);
-  // Outputs and images are no code; images have their own fingerprint.
-  p.options.code.exclude.push_back(fs::absolute(launch.store).lexically_normal());
-  p.options.code.exclude.push_back(p.work_dir);
-  p.options.code.exclude.push_back(fs::absolute("work_dirs").lexically_normal());
-  for (const char* role : {"train", "val", "test"}) {
-    const config::Node* prefix = launch.config.root.At(fmt::format("data.{}.img_prefix", role));
-    if (!prefix || !prefix->IsString() || prefix->AsString().empty()) continue;
-    fs::path folder = fs::absolute(prefix->AsString()).lexically_normal();
-    if (folder != fs::current_path()) p.options.code.exclude.push_back(folder);
-  }
+  NameNoCode(launch, p.work_dir, p.options.code);
   snapshot::CodeState code = snapshot::CaptureCode(fs::current_path(), p.options.code, redactor);
   info.code_json = std::move(code.json);
   for (snapshot::CodeObject& o : code.objects)

@@ -266,6 +266,13 @@ KnownNames NamesOfRuns(const Store& store) {
   return out;
 }
 
+std::vector<std::string> WorkDirs(const Store& store) {
+  std::vector<std::string> out;
+  Statement s(store.db(), "SELECT DISTINCT work_dir FROM run WHERE work_dir<>''");
+  while (s.Step()) out.push_back(s.Text(0));
+  return out;
+}
+
 bool IsStillToCome(const std::string& name) {
   return std::any_of(std::begin(kSummaryKinds), std::end(kSummaryKinds),
                      [&](const char* kind) { return name.starts_with(std::string(kind) + '.'); });

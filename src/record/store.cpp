@@ -194,8 +194,9 @@ Store Store::OpenOrCreate(const fs::path& folder) {
                       .where = absolute.string(),
                       .next = "check its owner and mode, or name another place with --store"});
   }
-  // Keeps the store out of the user's `git status` without touching their .gitignore.
-  if (!fs::exists(absolute / ".gitignore", error)) {
+  // Keeps the store out of the user's `git status` without touching their .gitignore; in a folder
+  // that holds other things it would hide these, too.
+  if (fs::is_empty(absolute, error)) {
     int fd = ::open((absolute / ".gitignore").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd >= 0) {
       ssize_t written = ::write(fd, "*\n", 2);

@@ -80,24 +80,6 @@ bool BehindLink(const std::string& workdir, const std::string& path) {
 
 }  // namespace
 
-// As they are named, and as git's work tree names what lies behind links on the way to them.
-Capture::Capture(const CodeOptions& options, Redactor& redactor)
-    : options_(options), redactor_(redactor), exclude_(options.exclude) {
-  std::error_code error;
-  for (const fs::path& folder : options.exclude) {
-    fs::path real = fs::weakly_canonical(folder, error);
-    if (!error && real != folder) exclude_.push_back(std::move(real));
-  }
-}
-
-bool Capture::Excluded(const fs::path& path) const {
-  for (const fs::path& folder : exclude_) {
-    auto [mismatch, unused] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
-    if (mismatch == folder.end()) return true;
-  }
-  return false;
-}
-
 void Capture::Omit(const std::string& path, const std::string& reason, int64_t bytes, bool code) {
   ++omitted_count_;
   if (code) ++omitted_code_count_;
@@ -262,7 +244,10 @@ void Capture::AddDeltas(git_diff* diff, git_index* index, const std::string& wor
     const git_diff_delta* d = git_diff_get_delta(diff, i);
     std::string path = d->new_file.path ? d->new_file.path : d->old_file.path;
     if (d->status == GIT_DELTA_DELETED && d->old_file.path) path = d->old_file.path;
-    if (Excluded(workdir + path)) continue;
+    const bool untracked = d->status == GIT_DELTA_UNTRACKED;
+    if (no_code_.Excluded(workdir + path) ||
+        (untracked && no_code_.IsOutput(workdir + path, workdir, index)))
+      continue;
     if (!path.empty() && path.back() == '/') {  // an untracked repository inside
       paths.nested.insert(path.substr(0, path.size() - 1));
       continue;
@@ -276,7 +261,7 @@ void Capture::AddDeltas(git_diff* diff, git_index* index, const std::string& wor
       continue;
     }
     if (paths.changed.insert(path).second) {
-      if (d->status == GIT_DELTA_UNTRACKED) paths.untracked.insert(path);
+      if (untracked) paths.untracked.insert(path);
       Count(out, StatusName(d->status));
       json& list = out["changed"];
       if (list.size() < 200) {
@@ -307,7 +292,7 @@ void Capture::AddTracked(git_repository* repo, git_index* index, const std::stri
       }
       continue;
     }
-    if (Excluded(workdir + path) || paths.sparse.count(path)) continue;
+    if (no_code_.Excluded(workdir + path) || paths.sparse.count(path)) continue;
     if (paths.changed.count(path)) continue;
     if (options_.mode == CodeMode::kFull) {
       paths.changed.insert(path);

@@ -9,13 +9,15 @@
 
 #include "exp/snapshot/code.h"
 #include "src/snapshot/git.h"
+#include "src/snapshot/no_code.h"
 #include "src/snapshot/path_text.h"
 
 namespace xp::snapshot {
 
 class Capture {
  public:
-  Capture(const CodeOptions& options, Redactor& redactor);
+  Capture(const CodeOptions& options, Redactor& redactor)
+      : options_(options), redactor_(redactor), no_code_(options) {}
 
   // A repository whose work tree lies at `prefix` ("" or "sub/module/") below the code's root.
   void AddRepository(git_repository* repo, const std::string& prefix);
@@ -66,11 +68,10 @@ class Capture {
                                     const std::set<std::string>& paths) const;
   void Omit(const std::string& path, const std::string& reason, int64_t bytes, bool code = true);
   std::string Store(const char* role, std::string bytes);
-  bool Excluded(const std::filesystem::path& path) const;
 
   const CodeOptions& options_;
   Redactor& redactor_;
-  std::vector<std::filesystem::path> exclude_;
+  NoCode no_code_;
   std::vector<ManifestEntry> entries_;
   std::vector<CodeObject> objects_;
   std::set<std::string> stored_;

@@ -53,7 +53,9 @@ class FolderWalk {
     std::vector<std::string> folders;
     while (const dirent* entry = ::readdir(dir.get())) Sort(folder, entry, folders);
     dir.reset();
-    for (const std::string& inner : folders) holds = Visit(inner) || holds;
+    // A folder that is there for outputs is as little code as they are.
+    for (const std::string& inner : folders)
+      holds = excluded_(workdir_ + inner) || Visit(inner) || holds;
     if (!holds) empty.push_back(folder);
     return true;
   }
@@ -71,7 +73,7 @@ class FolderWalk {
     if (type == DT_UNKNOWN && ::lstat((workdir_ + path).c_str(), &info) == 0)
       type = IFTODT(info.st_mode);
     if (type == DT_DIR) {
-      if (!excluded_(workdir_ + path)) folders.push_back(path);
+      folders.push_back(path);
     } else if (type != DT_REG && type != DT_LNK && !Ignored(path)) {
       special.push_back(path);
     }
@@ -139,8 +141,9 @@ void Capture::AddFolders(git_repository* repo, const std::string& workdir,
                  !paths.sparse.count(entry->path);
     if (there) AddParents(entry->path, holding);
   }
-  FolderWalk walk(repo, workdir, holding, paths.nested,
-                  [&](const std::string& path) { return Excluded(path); });
+  FolderWalk walk(repo, workdir, holding, paths.nested, [&](const std::string& path) {
+    return no_code_.Excluded(path) || no_code_.IsOutput(path, workdir, index.get());
+  });
   walk.Visit("");
   for (const std::string& path : walk.empty) {
     entries_.push_back({.kind = 'E', .path = redactor_.Text(prefix + path, "a file's name")});
@@ -188,7 +191,9 @@ std::string Capture::AddFolder(const fs::path& folder) {
     std::string name = it->path().filename().string();
     bool hidden = name[0] == '.' && !full;
     fs::file_status status = it->symlink_status(error);
-    if (hidden || name == ".git" || Excluded(it->path())) {
+    const bool no_code =
+        no_code_.Excluded(it->path()) || no_code_.IsOutput(it->path(), root, nullptr);
+    if (hidden || name == ".git" || no_code) {
       if (fs::is_directory(status)) it.disable_recursion_pending();
       continue;
     }

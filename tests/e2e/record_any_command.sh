@@ -36,7 +36,7 @@ rm -r odd out
 # A terminal shows what names hold, and obeys none of it: an import may be anybody's.
 printf '"k\\e[31m\\u009b2J": "\\e[32m"\n' >odd.yaml
 name=$(printf 'x\033[31m\302\2332Jy')
-"$exp" run odd.yaml --name "$name" --store odd -- sh -c 'echo 1 >"$0/a\033.pth"' {work_dir} >out 2>&1 || fail "odd names: $(cat out)"
+"$exp" run odd.yaml --name "$name" --store odd -- sh -c 'echo 1 >"$0/a\033.pth"; printf "{\"note\": \"\\302\\2332J\"}\n" >>"$EXP_METRICS"' {work_dir} >out 2>&1 || fail "odd names: $(cat out)"
 for command in "show @" "show @ --config --origins" ls "log @" "ls --columns name" "audit $(echo work_dirs/x*/a*.pth)" "reproduce @" verify; do
   IFS=' ' read -r -a words <<<"$command"
   "$exp" "${words[@]}" --store odd >>out 2>&1 || fail "$command: $(cat out)"

@@ -58,6 +58,9 @@ KnownNames NamesOfRuns(const Store& store);
 // May a run that is still running record something under this name yet ("metric.X")?
 bool IsStillToCome(const std::string& name);
 
+// Where the store's runs write their checkpoints, each once.
+std::vector<std::string> WorkDirs(const Store& store);
+
 struct Attempt {
   int64_t id = 0;
   int number = 0;

@@ -45,6 +45,10 @@ class Store {
   bool read_only_;
 };
 
+// What a store's folder holds, copies made before migrations aside.
+inline constexpr const char* kStoreFiles[] = {"exp.db", "exp.db-wal",   "exp.db-shm",
+                                              "lock",   "image-hashes", "reserve"};
+
 // Where the store is: `flag` (--store) if not empty, else the environment's EXP_STORE, else the
 // nearest
 // `.exp/exp.db` upward from `from`. An empty path: none was found.

@@ -23,7 +23,10 @@ struct CodeOptions {
   int64_t max_file_bytes = 10 << 20;    // a larger file is left out, and named
   int64_t max_total_bytes = 100 << 20;  // of all files
   int64_t max_patch_bytes = 20 << 20;   // a larger patch is left out; the files are stored anyway
-  std::vector<std::filesystem::path> exclude;  // folders that are no code: the store, the data set
+  std::vector<std::filesystem::path> exclude;  // files, and folders, that are no code: the store
+  // Folders of outputs and images. What git tracks there is code as elsewhere; of the rest only
+  // what may be code, where git tracks something beside it.
+  std::vector<std::filesystem::path> outputs;
 };
 
 struct CodeObject {

@@ -16,7 +16,7 @@ struct Signature {
 };
 
 // Sources: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md, RFC 1952, and the brands of
-// ISO/IEC 23008-12 (HEIF) and AVIF.
+// ISO/IEC 23008-12 (HEIF), AVIF and ISO/IEC 18181-2 (JPEG XL).
 constexpr Signature kSignatures[] = {
     {0, "version https://git-lfs"sv, "a Git LFS pointer"},
     {0, "\xFF\xFE\0\0"sv, "UTF-32 text"},
@@ -40,6 +40,8 @@ constexpr Signature kSignatures[] = {
     {4, "ftypisom"sv, "an MP4 film"},
     {4, "jP  \r\n"sv, "a JPEG 2000 image"},
     {0, "\xFF\x4F\xFF\x51"sv, "a JPEG 2000 image"},
+    {0, "\xFF\x0A"sv, "a JPEG XL image"},
+    {4, "JXL \r\n"sv, "a JPEG XL image"},
     {0, "\x76\x2F\x31\x01"sv, "an OpenEXR image"},
 };
 

@@ -67,12 +67,14 @@ void OnProgress(j_common_ptr info) {
 }
 
 // Whether scans are missing, of a file that has several: without its last marker nobody knows, and
-// with it libjpeg takes zeros for a component that no scan holds.
-void RequireAllScans(jpeg_decompress_struct* info, const Context& context) {
-  if (jpeg_has_multiple_scans(info) == 0) return;
+// with it libjpeg takes zeros for a component that no scan holds. Nor does libjpeg say that
+// arithmetic coding came to its end too early: it goes on with zeros.
+void RequireWhole(jpeg_decompress_struct* info, const Context& context) {
+  const bool several = jpeg_has_multiple_scans(info) != 0;
+  if (!several && !info->arith_code) return;
   auto* common = reinterpret_cast<j_common_ptr>(info);
   if (context.hit_end) Stop(common, "the file is truncated");
-  if (context.components != (1u << info->num_components) - 1)
+  if (several && context.components != (1u << info->num_components) - 1)
     Stop(common, "a colour component is missing");
 }
 
@@ -217,7 +219,7 @@ bool DecodePixels(jpeg_decompress_struct* info, Context* context, std::span<cons
     jpeg_read_scanlines(info, &line, 1);
     if (cmyk) CmykRow(row->data(), out->width, out->Row(y));
   }
-  RequireAllScans(info, *context);
+  RequireWhole(info, *context);
   return true;
 }
 
@@ -238,6 +240,12 @@ bool ReadHeader(jpeg_decompress_struct* info, Context* context, std::span<const 
                       .next = "replace the file"});
   }
   const bool cut = context.hit_end;  // whatever libjpeg makes of what stands in for the rest
+  if (!cut && std::string_view(context.message).starts_with("Unsupported")) {
+    throw UsageError({.what = fmt::format("can't be decoded as a JPEG: {}", context.message),
+                      .where = name,
+                      .expected = "a baseline or progressive JPEG of 8 bits",
+                      .next = "convert it to such a JPEG, or to PNG"});
+  }
   throw UsageError({.what = fmt::format("can't be decoded as a JPEG: {}",
                                         cut ? "the file is truncated" : context.message),
                     .where = name,

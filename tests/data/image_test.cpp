@@ -41,8 +41,8 @@ RgbImage Resize(const RgbImage& in, int width, int height, Mirror mirror = {}) {
 }  // namespace
 
 TEST_CASE("every kind of JPEG decodes to what Pillow makes of it") {
-  for (const char* name : {"rgb", "rgb444", "grey", "cmyk", "progressive", "exif2", "exif3",
-                           "exif4", "exif5", "exif6", "exif7", "exif8"}) {
+  for (const char* name : {"rgb", "rgb444", "grey", "cmyk", "progressive", "arithmetic", "exif2",
+                           "exif3", "exif4", "exif5", "exif6", "exif7", "exif8"}) {
     INFO(name);
     RgbImage image = ReadJpeg(data::test::Fixture(std::string(name) + ".jpg"));
     RgbImage expected = ReadPpm(data::test::Fixture(std::string(name) + ".ppm"));
@@ -58,7 +58,8 @@ TEST_CASE("every kind of JPEG decodes to what Pillow makes of it") {
 }
 
 TEST_CASE("a truncated JPEG is an error that names the file, at every length") {
-  for (const char* name : {"rgb.jpg", "progressive.jpg", "exif6.jpg", "cmyk.jpg"}) {
+  for (const char* name :
+       {"rgb.jpg", "progressive.jpg", "arithmetic.jpg", "exif6.jpg", "cmyk.jpg"}) {
     std::string bytes = ReadFile(data::test::Fixture(name));
     RgbImage image;
     for (size_t n = 0; n + 2 < bytes.size(); n += 7) {

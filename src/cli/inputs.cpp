@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 #include "exp/base/error.h"
 #include "exp/base/hash.h"
+#include "exp/config/reader.h"
+#include "exp/data/from_config.h"
 #include "exp/snapshot/dataset.h"
 #include "src/cli/long_work.h"
 #include "src/cli/signals.h"
@@ -24,9 +25,9 @@ std::string TextAt(const config::Node& root, const std::string& path) {
 
 void AddDatasets(const config::Node& root, const SnapshotOptions& options, const fs::path& store,
                  snapshot::Redactor& redactor, std::vector<record::DatasetRow>& rows) {
-  snapshot::DatasetOptions data = options.data;
-  data.cache_file = store / "image-hashes";
-  data.stop = &StopSignals::flag();
+  snapshot::DatasetOptions hashing = options.data;
+  hashing.cache_file = store / "image-hashes";
+  hashing.stop = &StopSignals::flag();
   std::string before;
   for (const char* role : {"train", "val", "test"}) {
     const std::string file = TextAt(root, fmt::format("data.{}.ann_file", role));
@@ -38,8 +39,9 @@ void AddDatasets(const config::Node& root, const SnapshotOptions& options, const
     if (both == before) continue;  // data.test is often data.val
     before = both;
     LongWork shown(fmt::format("hashing data.{}", role));
-    data.progress = shown.Reporter();
-    snapshot::DatasetFingerprint f = snapshot::FingerprintDataset(file, images, data);
+    hashing.progress = shown.Reporter();
+    snapshot::DatasetFingerprint f = snapshot::FingerprintDataset(
+        file, images, data::NamedImages(config::Reader(root), role), hashing);
     record::DatasetRow& row = rows.emplace_back();
     row.role = role;
     row.ann_file = redactor.Text(f.ann_file, "data.ann_file");
@@ -105,28 +107,6 @@ std::vector<record::DatasetRow> FingerprintInputs(const config::Node& root,
   if (!options.data_off) AddDatasets(root, options, store, redactor, rows);
   AddWeights(root, redactor, rows);
   return rows;
-}
-
-void RefuseMissing(const std::vector<record::DatasetRow>& rows, const config::Node& root) {
-  for (const record::DatasetRow& row : rows) {
-    bool skipped = TextAt(root, fmt::format("data.{}.on_error", row.role)) == "skip";
-    if (row.missing == 0 || skipped || row.role == "test") continue;
-    std::string names;
-    int shown = 0;
-    std::istringstream lines(row.image_list);
-    for (std::string line; shown < 5 && std::getline(lines, line);) {
-      if (!line.starts_with("missing ")) continue;
-      names += (shown++ == 0 ? "" : ", ") + line.substr(line.find(' ', 8) + 1);
-    }
-    throw UsageError(
-        {.what =
-             fmt::format("{} of the {} images that {} names are not in {}, or can't be read: {}",
-                         row.missing, row.images, row.ann_file, row.img_prefix, names),
-         .where = fmt::format("data.{}.img_prefix", row.role),
-         .expected = "every image",
-         .next = fmt::format("`exp data check` lists them; data.{}.on_error: skip trains without",
-                             row.role)});
-  }
 }
 
 std::vector<std::string> InputChanges(const record::Run& run,

@@ -24,10 +24,6 @@ std::vector<record::DatasetRow> FingerprintInputs(const config::Node& root,
                                                   const std::filesystem::path& store,
                                                   snapshot::Redactor& redactor);
 
-// Files that annotations name but that aren't there end a run now (UsageError), not in the middle
-// of an epoch, unless the part says that they are to be skipped.
-void RefuseMissing(const std::vector<record::DatasetRow>& rows, const config::Node& root);
-
 // What of a recorded run's inputs has other contents now, a line each as ConfigChanges has them.
 // What wasn't recorded isn't compared; `weights`: whether those it began with count. The run's
 // lists of images must have been loaded.

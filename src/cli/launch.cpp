@@ -278,7 +278,6 @@ LaunchResult Execute(const Launch& launch) {
   p.info.datasets = launch.inputs ? *launch.inputs
                                   : FingerprintInputs(launch.config.root, p.options, launch.store,
                                                       p.secrets->redactor);
-  if (launch.command.empty()) RefuseMissing(p.info.datasets, launch.config.root);
   p.info.redactions_json = p.secrets->redactor.FoundJson();
   RefuseStopped();
   WorkDir work_dir(p.work_dir);

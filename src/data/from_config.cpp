@@ -298,6 +298,18 @@ AuditOptions ReadAuditOptions(const Reader& config, std::optional<Policy> policy
   return o;
 }
 
+std::vector<std::string> NamedImages(const Reader& config, const std::string& name) {
+  Reader part = Part(config, name);
+  const std::string file = part.String("ann_file", "");
+  if (file.empty()) return {};
+  std::vector<std::string> classes;
+  try {
+    classes = ReadClasses(part);
+  } catch (const Error&) {  // who trains with them says it
+  }
+  return ImageNames(file, classes);
+}
+
 std::unique_ptr<Loader> OpenLoader(const Reader& config, const std::string& part, uint64_t seed) {
   ReadLoaderOptions(config, part, seed);  // what is wrong there is said before a large file is read
   return OpenLoader(config, OpenPart(config, part), seed);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cctype>
 #include <charconv>
+#include <fstream>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -43,31 +45,19 @@ class TextList {
   }
 
  private:
-  static constexpr const char* kSpace = " \t";
-
   void Add(const TextLine& line) {
-    const std::string& text = line.text;
-    const size_t last = text.find_last_of(kSpace);
-    if (last == std::string::npos) {
+    auto split = SplitLabel(line.text, [&](const std::string& t) { return labels_.contains(t); });
+    if (!split) {
       throw UsageError({.what = "a line without a label",
                         .where = Where(line),
                         .expected = "<file> <label>",
-                        .next = text.find(',') == std::string::npos
-                                    ? ""
+                        .next = line.text.find(',') == std::string::npos
+                                    ? "write the label behind the file, after a space"
                                     : "write a space, not a comma, before the label"});
     }
-    // A class's name may have spaces, as a file's may: the longest name at the line's end.
-    for (size_t at = named_ ? text.find_first_of(kSpace) : std::string::npos;
-         at != std::string::npos; at = text.find_first_of(kSpace, at + 1)) {
-      auto label = labels_.find(text.substr(at + 1));
-      if (label != labels_.end()) return Add(text.substr(0, at), label->second);
-    }
-    Add(text.substr(0, last), Number(text.substr(last + 1), line));
-  }
-
-  void Add(const std::string& file, int32_t label) {
-    list_.files.push_back(file.substr(0, file.find_last_not_of(kSpace) + 1));
-    list_.labels.push_back(label);
+    auto label = labels_.find(split->second);
+    list_.labels.push_back(label != labels_.end() ? label->second : Number(split->second, line));
+    list_.files.push_back(std::move(split->first));
   }
 
   int32_t Number(const std::string& word, const TextLine& line) {
@@ -216,6 +206,64 @@ ImageList ReadImageList(const fs::path& path, const fs::path& root,
                         const std::vector<std::string>& classes) {
   if (path.extension() == ".json") return CocoLabels(path, root, classes).Take();
   return TextList(path, root, classes).Take();
+}
+
+namespace {
+
+// `images[].file_name`; the rest is skipped.
+void AddCocoNames(const fs::path& path, std::vector<std::string>* names) {
+  using Kind = JsonScanner::Kind;
+  JsonScanner scan(path);
+  std::string section, key, name;
+  scan.BeginObject();
+  while (scan.NextKey(&section)) {
+    if (section != "images" || scan.PeekKind() != Kind::kArray) {
+      scan.Skip();
+      continue;
+    }
+    scan.BeginArray();
+    while (scan.NextElement()) {
+      name.clear();
+      scan.BeginObject();
+      while (scan.NextKey(&key)) {
+        if (key == "file_name" && scan.PeekKind() == Kind::kString)
+          scan.String(&name);
+        else
+          scan.Skip();
+      }
+      if (!name.empty()) names->push_back(name);
+    }
+  }
+}
+
+// Lists may have any ending, and COCO files must not for a detector.
+bool BeginsWithBrace(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  char c = 0;
+  while (in.get(c) && (std::isspace(static_cast<unsigned char>(c)) || (c & 0x80) != 0)) {
+  }
+  return c == '{';
+}
+
+}  // namespace
+
+std::vector<std::string> ImageNames(const fs::path& ann_file,
+                                    const std::vector<std::string>& classes) {
+  std::vector<std::string> names;
+  try {
+    if (ann_file.extension() == ".json" || BeginsWithBrace(ann_file)) {
+      AddCocoNames(ann_file, &names);
+      return names;
+    }
+    const std::unordered_set<std::string> known(classes.begin(), classes.end());
+    auto is_class = [&](const std::string& text) { return known.contains(text); };
+    for (const TextLine& line : ReadTextLines(ann_file, "<file> <label> a line")) {
+      if (line.text[0] == '#') continue;
+      if (auto split = SplitLabel(line.text, is_class)) names.push_back(std::move(split->first));
+    }
+  } catch (const Error&) {  // what stands before the fault was named
+  }
+  return names;
 }
 
 }  // namespace xp::data

@@ -6,12 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
-#include <unordered_set>
 
 #include "exp/base/error.h"
-#include "exp/base/file.h"
 #include "exp/base/hash.h"
 #include "exp/base/parallel.h"
 #include "exp/base/walk.h"
@@ -21,55 +18,6 @@ namespace fs = std::filesystem;
 
 namespace xp::snapshot {
 namespace {
-
-// Collects images[].file_name without building a tree: annotation files reach hundreds of
-// megabytes.
-class FileNames : public nlohmann::json_sax<nlohmann::json> {
- public:
-  std::vector<std::string> names;
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool string(string_t& text) override {
-    if (depth_ == 3 && in_images_ && key_ == "file_name") names.push_back(text);
-    return true;
-  }
-  bool start_object(size_t) override { return ++depth_ > 0; }
-  bool end_object() override { return --depth_ >= 0; }
-  bool start_array(size_t) override { return ++depth_ > 0; }
-  bool end_array() override { return --depth_ >= 0; }
-  bool key(string_t& text) override {
-    if (depth_ == 1) in_images_ = text == "images";
-    key_ = text;
-    return true;
-  }
-  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override {
-    return false;  // the data module reports what is wrong; here it only means fewer names
-  }
-
- private:
-  int depth_ = 0;
-  bool in_images_ = false;
-  std::string key_;
-};
-
-// Files of a classification data set: `<file> <label>` a line.
-std::vector<std::string> NamesInLines(const std::string& text) {
-  std::vector<std::string> names;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    size_t last = line.find_last_not_of(" \t\r");
-    if (last == std::string::npos || line[0] == '#') continue;
-    size_t space = line.find_last_of(" \t", last);
-    if (space == std::string::npos) continue;
-    names.push_back(line.substr(0, line.find_last_not_of(" \t", space) + 1));
-  }
-  return names;
-}
 
 // Every file below a folder, relative to it, also behind links: a class's folder may be one.
 std::vector<std::string> NamesInFolder(const fs::path& folder) {
@@ -81,16 +29,6 @@ std::vector<std::string> NamesInFolder(const fs::path& folder) {
   };
   WalkFiles(folder, walk);
   return names;
-}
-
-std::vector<std::string> FilesOf(const fs::path& ann_file, const fs::path& img_prefix,
-                                 const std::string& annotations) {
-  if (ann_file.empty()) return NamesInFolder(img_prefix);
-  if (ann_file.extension() != ".json" && !annotations.empty() && annotations[0] != '{')
-    return NamesInLines(annotations);
-  FileNames sax;
-  nlohmann::json::sax_parse(annotations, &sax);
-  return std::move(sax.names);
 }
 
 struct Image {
@@ -176,12 +114,11 @@ bool SameContent(const std::string& a, const std::string& b) {
 }  // namespace
 
 DatasetFingerprint FingerprintDataset(const fs::path& ann_file, const fs::path& img_prefix,
+                                      std::vector<std::string> names,
                                       const DatasetOptions& options) {
   DatasetFingerprint out{.ann_file = ann_file.string(), .img_prefix = img_prefix.string()};
-  std::string annotations = ann_file.empty() ? "" : ReadFile(ann_file);
-  out.ann_hash = HashBytes(annotations).Hex();
-  std::vector<std::string> names = FilesOf(ann_file, img_prefix, annotations);
-  std::string().swap(annotations);
+  out.ann_hash = (ann_file.empty() ? HashBytes("") : HashFile(ann_file)).Hex();
+  if (ann_file.empty()) names = NamesInFolder(img_prefix);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::vector<Image> images(names.size());

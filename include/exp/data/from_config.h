@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "exp/data/audit.h"
 #include "exp/data/class_loader.h"
@@ -42,6 +43,9 @@ void ReadModelForAudit(const config::Reader& config, AuditOptions* options);
 // The train and val parts, the anchors of a region proposal network and the head's number of
 // classes. Under each part's own policy or the one given, everything is listed.
 AuditOptions ReadAuditOptions(const config::Reader& config, std::optional<Policy> policy = {});
+
+// The images that a part's `ann_file` names, whether they are used or not; see ImageNames.
+std::vector<std::string> NamedImages(const config::Reader& config, const std::string& part);
 
 std::unique_ptr<Loader> OpenLoader(const config::Reader& config, const std::string& part,
                                    uint64_t seed);

@@ -38,4 +38,11 @@ ImageList ListImageFolder(const std::filesystem::path& root,
 ImageList ReadImageList(const std::filesystem::path& list, const std::filesystem::path& root,
                         const std::vector<std::string>& classes = {});
 
+// The images that an annotation file names, in its order, whether they can be used or not: each
+// `file_name` of a COCO file's `images`, or of a text list each file with a label. A file of
+// another kind, or one that is damaged, names those that come before what can't be read: whoever
+// trains from it says what is wrong.
+std::vector<std::string> ImageNames(const std::filesystem::path& ann_file,
+                                    const std::vector<std::string>& classes = {});
+
 }  // namespace xp::data

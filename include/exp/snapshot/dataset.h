@@ -39,13 +39,12 @@ struct DatasetFingerprint {
   int64_t hashed = 0;       // how many contents were read now, not taken from the cache
 };
 
-// `ann_file` is a COCO JSON (only images[].file_name is read), or a list with `<file> <label>` a
-// line; names are relative to `img_prefix`. Without an `ann_file`, every file below `img_prefix`.
-// Throws UsageError where the annotation file can't be read; an odd one gives a fingerprint without
-// images. Where `stop` says so, throws an Error of the kind kInterrupted; the cache keeps what was
-// hashed.
+// `names`: the images that `ann_file` names, relative to `img_prefix`. Without an `ann_file` they
+// are every file below `img_prefix`. Throws UsageError where the annotation file can't be read.
+// Where `stop` says so, throws an Error of the kind kInterrupted; the cache keeps what was hashed.
 DatasetFingerprint FingerprintDataset(const std::filesystem::path& ann_file,
                                       const std::filesystem::path& img_prefix,
+                                      std::vector<std::string> names,
                                       const DatasetOptions& options);
 
 struct DatasetChange {

@@ -1,15 +1,19 @@
 #include "src/data/audit_content.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
-#include <charconv>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "exp/base/error.h"
 #include "exp/base/parallel.h"
 #include "exp/data/image_io.h"
+#include "src/data/name_hint.h"
 #include "src/data/sample.h"
 
 namespace xp::data {
@@ -44,11 +48,12 @@ std::string ExpectedEnding(ImageFormat format) {
 class FileChecker {
  public:
   FileChecker(const CocoImage& image, const std::string& prefix, const AuditOptions& options,
-              FileCheck* out)
+              std::atomic<int>* looks, FileCheck* out)
       : image_(image),
         prefix_(prefix),
         path_(ImagePath(prefix, image.file_name)),
         options_(options),
+        looks_(looks),
         out_(out) {}
 
   void Run() {
@@ -60,13 +65,17 @@ class FileChecker {
                         : fs::exists(status)     ? "is not a regular file"
                         : fs::is_symlink(fs::symlink_status(path_, ignored))
                             ? "is a symbolic link that leads nowhere: " + error.message()
-                            : error.message() + WhyMissing(image_.file_name);
+                            : error.message() + NameHint(prefix_, image_.file_name, looks_);
       Report("image.missing", path_ + ": " + why);
       return;
     }
     auto bytes = fs::file_size(path_, error);
     out_->bytes = error ? 0 : static_cast<int64_t>(bytes);
-    if (!options_.contents) return;
+    if (!options_.contents) {
+      if (::access(path_.c_str(), R_OK) != 0)
+        Report("image.unreadable", path_ + ": can't be opened: " + std::strerror(errno));
+      return;
+    }
     try {
       ReadContent();
     } catch (const Error& e) {
@@ -79,58 +88,6 @@ class FileChecker {
  private:
   void Report(const char* code, std::string message) {
     out_->problems.push_back({code, std::move(message), path_, image_.id, -1, false});
-  }
-
-  // What people get wrong about names, said where it would help.
-  std::string WhyMissing(const std::string& name) const {
-    namespace fs = std::filesystem;
-    std::error_code error;
-    if (name.find("://") != std::string::npos)
-      return " (a URL: download the images, and name the files)";
-    const std::string plain = WithoutPercents(name);
-    if (plain != name && fs::exists(ImagePath(prefix_, plain), error))
-      return fmt::format(" (but {} is there: write names as they are, without %20 and the like)",
-                         plain);
-    std::string slashes = name;
-    std::replace(slashes.begin(), slashes.end(), '\\', '/');
-    if (slashes != name && fs::exists(ImagePath(prefix_, slashes), error))
-      return fmt::format(" (but {} is there: write / instead of \\)", slashes);
-    std::string base = fs::path(slashes).filename().string();
-    if (base != slashes && fs::exists(ImagePath(prefix_, base), error))
-      return fmt::format(" (but {} is there, without the folders)", base);
-    return OtherCase(fs::path(path_), base);
-  }
-
-  // What a name means that was written as a part of a URL.
-  static std::string WithoutPercents(const std::string& name) {
-    std::string plain;
-    for (size_t i = 0; i < name.size(); ++i) {
-      unsigned code = 0;
-      const char* digits = name.data() + i + 1;
-      const bool escape = name[i] == '%' && i + 2 < name.size() &&
-                          std::from_chars(digits, digits + 2, code, 16).ptr == digits + 2;
-      plain += escape ? static_cast<char>(code) : name[i];
-      i += escape ? 2 : 0;
-    }
-    return plain;
-  }
-
-  // A file of that name but for its case. Folders may be large: looked at for the first few only.
-  static std::string OtherCase(const std::filesystem::path& path, const std::string& base) {
-    static std::atomic<int> looked{0};
-    if (++looked > 20) return "";
-    auto lower = [](std::string text) {
-      for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-      return text;
-    };
-    std::error_code error;
-    std::string wanted = lower(base);
-    for (std::filesystem::directory_iterator entry(path.parent_path(), error), end;
-         !error && entry != end; entry.increment(error)) {
-      std::string name = entry->path().filename().string();
-      if (lower(name) == wanted) return fmt::format(" (but {} is there)", name);
-    }
-    return "";
   }
 
   void ReadContent() {
@@ -177,6 +134,7 @@ class FileChecker {
   const std::string& prefix_;
   const std::string path_;
   const AuditOptions& options_;
+  std::atomic<int>* looks_;  // see NameHint
   FileCheck* out_;
 };
 
@@ -185,9 +143,10 @@ class FileChecker {
 std::vector<FileCheck> CheckFiles(const AuditPart& part, const AuditOptions& options) {
   const std::vector<CocoImage>& images = part.dataset->images;
   std::vector<FileCheck> checks(images.size());
+  std::atomic<int> looks{20};
   ForEachInParallel(
       images.size(), options.threads,
-      [&](size_t i) { FileChecker(images[i], part.img_prefix, options, &checks[i]).Run(); },
+      [&](size_t i) { FileChecker(images[i], part.img_prefix, options, &looks, &checks[i]).Run(); },
       options.progress);
   return checks;
 }

@@ -51,6 +51,11 @@ class Builder {
     }
   }
 
+  // Before what may be the first report: what to do when nothing of the section is left.
+  void Advise(const char* next) {
+    if (first_offset_ < 0) first_advice_ = next;
+  }
+
   // An id as an integer. Says what is wrong with it; digits in quotes are taken under kIgnore.
   template <typename What>
   bool TakeId(const RawId& id, const What& what, const char* code, int64_t offset, int64_t image_id,
@@ -59,6 +64,8 @@ class Builder {
     if (id.ok()) return true;
     const bool taken = id.kind == RawId::Kind::kNumericString && options_.policy == Policy::kIgnore;
     if (taken && !options_.list_ignored) return true;
+    Advise(id.number() ? "write ids without quotes, or take numbers in quotes with `policy: ignore`"
+                       : "number them with integers");
     std::string message =
         id.kind == RawId::Kind::kMissing
             ? fmt::format("{} is missing", what())
@@ -77,20 +84,16 @@ class Builder {
 
   // Nothing of a section is left: the first record says why, at its place.
   [[noreturn]] void NoneUsable(const char* what, const char* expected) {
-    std::string where = out_->path, next;
+    std::string where = out_->path;
     if (first_offset_ >= 0) {
       auto [line, column] = LocateOffsets(out_->path, {first_offset_})[0];
       where += fmt::format(":{}:{}", line, column);
     }
-    if (first_message_.ends_with("no file_name that is a string"))
-      next = "name each file below `img_prefix` (LVIS has only the end of `coco_url`)";
-    if (options_.policy != Policy::kIgnore && first_message_.find(" is \"") != std::string::npos)
-      next = "write ids without quotes, or take numbers in quotes with `policy: ignore`";
     throw UsageError(
         {.what = fmt::format("{}{}{}", what, first_message_.empty() ? "" : ": ", first_message_),
          .where = where,
          .expected = expected,
-         .next = next});
+         .next = first_advice_});
   }
 
   void Categories() {
@@ -102,6 +105,7 @@ class Builder {
       if (!TakeId(raw.id, what, "category.bad_id", raw.offset, -1, -1, &category.id)) continue;
       CheckTwice(raw.twice, "category.duplicate_key", "category", category.id, raw.offset);
       if (!raw.has_name) {
+        Advise("name each");
         Report("category.no_name",
                fmt::format("category {} has no name, or one that isn't a string", category.id),
                raw.offset, true);
@@ -121,6 +125,7 @@ class Builder {
       all.push_back(category);
     }
     if (all.empty()) {
+      if (raw_.categories.empty()) Advise("check `ann_file`: its `categories` are empty");
       NoneUsable(raw_.categories.empty() ? "there are no categories" : "no category can be used",
                  "at least one with an integer `id` and a `name`");
     }
@@ -169,6 +174,7 @@ class Builder {
       CheckTwice(raw.twice, "image.duplicate_key", "image", image.id, raw.offset, image.id);
       if (raw.file_name.empty()) {
         nameless_.insert(image.id);
+        Advise("name each file below `img_prefix` (LVIS has only the end of `coco_url`)");
         Report("image.no_file_name",
                fmt::format("image {} has no file_name that is a string", image.id), raw.offset,
                true, image.id);
@@ -362,7 +368,7 @@ class Builder {
   std::unordered_set<int64_t> nameless_;                   // images that were left out
   std::vector<int64_t> offsets_;                           // of each problem
   int64_t first_offset_ = -1;                              // of the first record left out
-  std::string first_message_;
+  std::string first_message_, first_advice_;
 };
 
 // Keeps the first `limit` images.

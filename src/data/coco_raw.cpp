@@ -16,6 +16,9 @@ namespace {
 
 using Kind = JsonScanner::Kind;
 
+constexpr const char* kConvert =
+    "convert the file to COCO's \"instances\" format: lists of objects, each with its `id`";
+
 class Parser {
  public:
   explicit Parser(const std::filesystem::path& path) : path_(path), scan_(path) {}
@@ -28,7 +31,7 @@ class Parser {
                  "an object with `images`, `annotations` and `categories`",
                  list ? "detections are such lists, and CreateML's annotations, which a program "
                         "must convert to COCO's \"instances\" format"
-                      : "");
+                      : "check that `ann_file` names one");
     }
     bool images = false, annotations = false, categories = false;
     scan_.BeginObject();
@@ -60,7 +63,8 @@ class Parser {
   void Once(bool* found) {
     if (*found) {
       scan_.PeekKind();  // moves to the value
-      scan_.Fail(scan_.offset(), fmt::format("`{}` is there twice", key_), "each section once");
+      scan_.Fail(scan_.offset(), fmt::format("`{}` is there twice", key_), "each section once",
+                 "remove one of the two");
     }
     *found = true;
   }
@@ -89,13 +93,14 @@ class Parser {
 
   void Records(const char* section, void (Parser::*read)(int64_t)) {
     if (scan_.PeekKind() != Kind::kArray) {
-      scan_.Fail(scan_.offset(), fmt::format("`{}` is not a list", section), "a list of objects");
+      scan_.Fail(scan_.offset(), fmt::format("`{}` is not a list", section), "a list of objects",
+                 kConvert);
     }
     scan_.BeginArray();
     while (scan_.NextElement()) {
       if (scan_.PeekKind() != Kind::kObject) {
         scan_.Fail(scan_.offset(), fmt::format("an entry of `{}` is not an object", section),
-                   "an object");
+                   "an object", kConvert);
       }
       int64_t offset = scan_.offset();
       scan_.BeginObject();

@@ -125,7 +125,27 @@ void JsonScanner::Fail(int64_t at, const std::string& what, const std::string& e
   throw UsageError({.what = what,
                     .where = fmt::format("{}:{}:{}", path_.string(), line, column),
                     .expected = expected,
-                    .next = next});
+                    .next = next.empty() ? "mend the file there, or export it again" : next});
+}
+
+// What stands at a fault tells whose habit it is.
+std::string JsonScanner::AdviceAt(int found) {
+  if (found < 0)
+    return base_ == 0 && at_ == buffer_.data() ? "the file is empty: export it again"
+                                               : "the file is cut off: copy or export it again";
+  switch (found) {
+    case '\'':
+      return "JSON's quotes are \": Python's str() writes none, json.dump() does";
+    case 'T':
+    case 'F':
+    case 'o':  // None, of which the N could begin NaN
+      return "JSON has true, false and null: Python's str() writes none, json.dump() does";
+    case '/':
+    case '#':
+      return "JSON has no comments: remove them";
+    default:
+      return found < 0x20 ? "write it as an escape, such as \\t or \\n" : "";
+  }
 }
 
 void JsonScanner::SkipSpace() {
@@ -145,7 +165,7 @@ void JsonScanner::Expect(char c, const char* expected) {
   } else if (found >= 0) {
     what = fmt::format("malformed JSON: byte 0x{:02x} is not expected here", found);
   }
-  Fail(offset(), what, expected);
+  Fail(offset(), what, expected, AdviceAt(found));
 }
 
 JsonScanner::Kind JsonScanner::PeekKind() {
@@ -172,7 +192,8 @@ JsonScanner::Kind JsonScanner::PeekKind() {
 void JsonScanner::Push(char kind) {
   Expect(kind, kind == '{' ? "an object" : "an array");
   if (first_.size() == kMaxDepth) {
-    Fail(offset(), fmt::format("nested more than {} deep", kMaxDepth), "a COCO annotation file");
+    Fail(offset(), fmt::format("nested more than {} deep", kMaxDepth), "a COCO annotation file",
+         "check that `ann_file` names one");
   }
   first_.push_back(true);
 }
@@ -186,7 +207,7 @@ void JsonScanner::RefuseTrailing(char closing) {
   SkipSpace();
   if (Peek() == closing) {
     Fail(offset(), fmt::format("malformed JSON: a comma before `{}`", closing),
-         "no comma behind the last entry");
+         "no comma behind the last entry", "remove the comma");
   }
 }
 
@@ -253,7 +274,8 @@ void JsonScanner::ReadEscape(std::string* out) {
     size_t i = kFrom.find(static_cast<char>(c));
     if (i == std::string_view::npos) {
       Fail(offset(), "malformed JSON: an unknown escape in a string",
-           "one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\u");
+           "one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\u",
+           "write \\\\ for a backslash, or / in names of files");
     }
     out->push_back(kTo[i]);
     ++at_;
@@ -298,8 +320,8 @@ void JsonScanner::String(std::string* out) {
     } else {
       Expect('"', "the string's closing `\"`");
       if (!IsValidUtf8(*out)) {
-        Fail(begin, "malformed JSON: a string that isn't UTF-8",
-             "UTF-8 (`iconv -f LATIN1 -t UTF-8` converts a file from Latin-1)");
+        Fail(begin, "malformed JSON: a string that isn't UTF-8", "UTF-8",
+             "convert the file: `iconv -f LATIN1 -t UTF-8`, if it is in Latin-1");
       }
       return;
     }
@@ -419,7 +441,9 @@ void JsonScanner::Skip() {
 
 void JsonScanner::End() {
   SkipSpace();
-  if (Peek() >= 0) Fail(offset(), "malformed JSON: more text after the end", "the end of the file");
+  if (Peek() >= 0)
+    Fail(offset(), "malformed JSON: more text after the end", "the end of the file",
+         "one object a file: JSON lines, or two files in one, aren't read");
 }
 
 }  // namespace xp::data

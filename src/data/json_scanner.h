@@ -49,7 +49,7 @@ class JsonScanner {
   void Skip();  // any value
   void End();   // nothing but white space may follow
 
-  // Throws UsageError at an offset of this file.
+  // Throws UsageError at an offset of this file; without a `next`, to mend it there.
   [[noreturn]] void Fail(int64_t at, const std::string& what, const std::string& expected,
                          const std::string& next = {}) const;
 
@@ -59,6 +59,7 @@ class JsonScanner {
   int Peek() { return at_ < end_ || Refill() ? static_cast<unsigned char>(*at_) : -1; }
   void SkipSpace();
   void Expect(char c, const char* expected);
+  std::string AdviceAt(int found);
   void Literal(std::string_view word);
   void ReadEscape(std::string* out);
   unsigned ReadHex4();

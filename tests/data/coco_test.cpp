@@ -118,6 +118,42 @@ TEST_CASE("malformed JSON is reported with line and column") {
   CHECK_THROWS_AS(LoadCoco(dir.path), Error);  // a folder
 }
 
+TEST_CASE("a malformed file's error says what to do, by what its writers usually did") {
+  TempDir dir("advice");
+  auto says = [&](std::string text) -> std::string {
+    try {
+      LoadCoco(dir.Write("a.json", text));
+    } catch (const Error& e) {
+      return e.text().next;
+    }
+    return "no error";
+  };
+  CHECK_THAT(says("{'images': []}"), ContainsSubstring("json.dump()"));
+  for (const char* word : {"True", "False", "None"})
+    CHECK_THAT(says(std::string("{\"x\": ") + word + "}"),
+               ContainsSubstring("true, false and null"));
+  CHECK_THAT(says("{\"x\": 1, // one\n}"), ContainsSubstring("no comments"));
+  CHECK_THAT(says("{\"x\": [1,]}"), ContainsSubstring("remove the comma"));
+  CHECK_THAT(says("{\"x\": \"C:\\data\"}"), ContainsSubstring("or / in names"));
+  CHECK_THAT(says("{\"x\": \"a\tb\"}"), ContainsSubstring("an escape"));
+  CHECK_THAT(says("{\"\xe9\": 1}"), ContainsSubstring("iconv"));
+  CHECK_THAT(says(""), ContainsSubstring("empty"));
+  CHECK_THAT(says("{\"x\": [1"), ContainsSubstring("cut off"));
+  CHECK_THAT(says("{\"x\": \"abc"), ContainsSubstring("cut off"));
+  CHECK_THAT(says("{\"x\": 05}"), ContainsSubstring("mend the file there"));
+  CHECK_THAT(says(std::string(kSmall) + kSmall), ContainsSubstring("one object a file"));
+  CHECK_THAT(says("{\"categories\": {\"1\": \"cat\"}}"), ContainsSubstring("convert the file"));
+  CHECK_THAT(says("{\"images\": [], \"images\": []}"), ContainsSubstring("remove one"));
+  for (const char* other : {"12", "null", "{\"x\": "}) CHECK(!says(other).empty());
+  CHECK_THAT(says("{\"x\": " + std::string(300, '[')), ContainsSubstring("check that `ann_file`"));
+  // Of ids that can't be used, whether `policy: ignore` takes them.
+  const std::string rest =
+      R"(, "file_name": "a.jpg"}], "annotations": [], "categories": [{"id": 1, "name": "c"}]})";
+  CHECK_THAT(says(R"({"images": [{"id": "0012")" + rest), ContainsSubstring("policy: ignore"));
+  for (const char* id : {R"("3f2b-01")", "null", "1.5", "99999999999999999999"})
+    CHECK(says(std::string(R"({"images": [{"id": )") + id + rest) == "number them with integers");
+}
+
 TEST_CASE("every truncation of a file is an error, never a crash") {
   TempDir dir("truncated");
   std::string text = kSmall;

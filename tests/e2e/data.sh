@@ -66,6 +66,34 @@ expect 2 '[box.none]' "$exp" data check boxless.json --images two/images
 expect 2 'no box could be cut' "$exp" data crops boxless.json --images two/images --out none
 expect 2 'next: make its folder' "$exp" data check cells/train --html nowhere/page.html
 
+# Only images that training reads must be there; recorded are all that the file names, in the words of the data module.
+"$exp" data crops two/instances_train.json --images two/images --out named >/dev/null
+(cd named && find . -name '*.jpg' | sed -E 's|^./(.*)/(.*)|\1/\2 the \1|; s/the circle$/the round  one/') >list.txt
+printf 'the round  one\nthe square\nthe triangle\n' >names.txt
+cat >named.yaml <<'END'
+model: {type: ImageClassifier, backbone: {type: ResNet, depth: 18, base_channels: 8}, head: {num_classes: 3}}
+data: {samples_per_gpu: 8, train: {type: ImageFolder, img_prefix: named, ann_file: list.txt, classes: names.txt, crop_size: 32, resize: 40}}
+optimizer: {type: SGD, lr: 0.001}
+runner: {max_epochs: 1}
+END
+expect 0 'finished' "$exp" run named.yaml --device cpu --name named
+"$exp" show named --json >named.json
+python3 -c "
+import json; d = json.load(open('named.json'))['datasets'][0]; n = len(open('list.txt').readlines())
+assert d['images'] == n and d['missing'] == 0, d"
+python3 - <<'END'
+import json
+f = json.load(open("data/shapes/instances_train.json"))
+f["images"].append({"id": 999, "file_name": "gone.jpg", "width": 96, "height": 96})
+json.dump({"info": {"mean": float("nan")}} | f, open("more.json", "w"))
+END
+few=("$exp" run tiny.yaml --device cpu --set runner.max_epochs=1 --set data.train.times=1 --set 'lr_config={policy: fixed}')
+expect 2 'gone.jpg: No such file' "${few[@]}" --set data.train.ann_file=more.json
+expect 0 'finished' "${few[@]}" --set data.train.ann_file=more.json --set +data.train.limit=4 --name limited
+python3 -c "
+import json, sys; d = json.load(sys.stdin)['datasets'][0]
+assert d['images'] == 13 and d['missing'] == 1, d" <<<"$("$exp" show limited --json)"
+
 # What the network sees of odd sets: what is left out is told on the terminal and on the page, why nothing is left, and what
 # nobody knows is an error as in a run.
 expect 2 'next: make its folder' "$exp" data preview config.yaml --out nowhere/page.html

@@ -51,7 +51,10 @@ const Column kResult[] = {
     {"setup_seconds", [](const Row& r) { return Number(r.setup_seconds); }},
     {"first_epoch_seconds", [](const Row& r) { return Number(r.first_epoch_seconds); }},
     {"epoch_seconds", [](const Row& r) { return Number(r.epoch_seconds); }},
-    {"loss", [](const Row& r) { return Number(r.loss); }},
+    {"loss",
+     [](const Row& r) {
+       return std::isfinite(r.loss) ? fmt::format("{:.6g}", r.loss) : std::string();
+     }},
     {"throttled", [](const Row& r) { return Joined(r.throttled); }},
     {"reason", [](const Row& r) { return OneLine(r.reason); }},
     {"measured_at", [](const Row& r) { return TimeText(r.measured_ns); }},

@@ -215,7 +215,7 @@ void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& ph
   row->epoch_seconds = later / row->repeats;
   row->images_per_second = images / row->epoch_seconds;
   row->milliseconds = 1e3 * c.batch / row->images_per_second;
-  row->loss = trial.Loss();
+  PutLoss(trial.Loss(), row);
 }
 
 }  // namespace

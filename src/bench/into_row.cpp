@@ -1,5 +1,9 @@
 #include "src/bench/into_row.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "exp/bench/throughput.h"
 
 namespace xp::bench {
@@ -20,6 +24,13 @@ void PutPower(const PowerSeen& seen, Row* row) {
   row->celsius = seen.celsius;
   row->sm_mhz = seen.sm_mhz;
   row->throttled = seen.throttled;
+}
+
+void PutLoss(double loss, Row* row) {
+  row->loss = loss;
+  if (std::isfinite(loss)) return;
+  if (!row->reason.empty()) row->reason += "; ";
+  row->reason += fmt::format("the loss is {}: no training goes on like this", loss);
 }
 
 }  // namespace xp::bench

@@ -112,7 +112,8 @@ void ReadBound(const Reader& r, Case* c) {
                     c->seconds_a_repeat));
 }
 
-void ReadSteps(const Reader& r, const Case& base, Matrix* m) {
+// Returns what the rows of the loader and of training from JPEGs have in common with the steps.
+Case ReadSteps(const Reader& r, const Case& base, Matrix* m) {
   Lists l = ReadLists(r, {{base.device},
                           {base.model},
                           {base.precision},
@@ -130,14 +131,17 @@ void ReadSteps(const Reader& r, const Case& base, Matrix* m) {
   c.width = Number(r, "width", c.width, kMostPixels, 0);
   c.profile = r.Bool("profile", c.profile);
   ReadBound(r, &c);
-  if (r.Has("parts")) {
-    std::vector<Reader> parts = r.Children("parts");
-    if (parts.empty()) r.Bad("parts", "is empty", "a list of dicts");
-    for (const Reader& part : parts) AddProduct(part, ReadLists(part, l), c, &m->cases);
-  } else {
-    AddProduct(r, l, c, &m->cases);
+  const std::vector<Reader> parts = r.Has("parts") ? r.Children("parts") : std::vector<Reader>();
+  std::vector<Case> whole;
+  if (parts.empty()) AddProduct(r, l, c, &whole);
+  for (const Reader& part : parts) AddProduct(part, ReadLists(part, l), c, &m->cases);
+  if (!r.Has("parts")) {
+    m->cases = whole;
+  } else if (parts.empty() && !r.Has("loader") && !r.Has("end_to_end")) {
+    r.Bad("parts", "is empty", "a list of dicts; [] beside loader or end_to_end");
   }
   LeaveOutRepeated(&m->cases);
+  return m->cases.empty() ? whole.front() : m->cases.front();
 }
 
 // The largest batch is searched once for what differs in more than the batch.
@@ -199,7 +203,7 @@ void ReadEndToEnd(const Reader& r, const Case& base, EndToEndPart* part) {
 Matrix ReadMatrix(const config::Node& root, const Case& base) {
   Reader r(root);
   Matrix m;
-  ReadSteps(r, base, &m);
+  const Case like = ReadSteps(r, base, &m);
   if (r.Bool("largest_batch", false)) m.largest = EachCombination(m.cases);
   m.largest_batch_limit = Number(r, "largest_batch_limit", m.largest_batch_limit, 65536);
   m.torch_modes = Words(r, "torch_modes", m.torch_modes, [](const std::string& mode) -> Verdict {
@@ -208,11 +212,11 @@ Matrix ReadMatrix(const config::Node& root, const Case& base) {
   });
   if (r.Has("loader")) {
     ReadPart(r.Child("loader"), &m.loader_part);
-    m.loader = LoaderCases(m.loader_part, m.cases.front());
+    m.loader = LoaderCases(m.loader_part, like);
   }
   if (r.Has("end_to_end")) {
     ReadEndToEnd(r.Child("end_to_end"), base, &m.end_to_end_part);
-    m.end_to_end = EndToEndCases(m.end_to_end_part, m.cases.front());
+    m.end_to_end = EndToEndCases(m.end_to_end_part, like);
   }
   RequireKnownKeys(r);
   return m;

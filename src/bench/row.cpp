@@ -46,7 +46,7 @@ void ForEachField(SomeRow& r, Field field) {
   field("steps_a_repeat", r.steps_a_repeat, false);
   field("bytes", r.bytes, false);
   field("setup_seconds", r.setup_seconds, false);
-  field("loss", r.loss, false);
+  field("loss", r.loss, true);
   field("first_epoch_seconds", r.first_epoch_seconds, false);
   field("epoch_seconds", r.epoch_seconds, false);
   field("watts", r.watts, false);

@@ -79,7 +79,7 @@ void Measure(const Case& c, StopFlag stop, Row* row) {
   for (int i = 0; i < Repeats(c); ++i) times.push_back(Window(trial, row->steps_a_repeat, stop));
   PutPower(meter.Stop(), row);
   PutWindows(times, row);
-  row->loss = trial.Loss();
+  PutLoss(trial.Loss(), row);
   Work work = trial.work();
   row->flop = work.flop;
   row->moved_bytes = work.bytes;

@@ -70,6 +70,21 @@ TEST_CASE("cases that parts say twice are measured once; several devices are tol
   CHECK(RowFromJson(RowJson(b)).c.tell_device);
 }
 
+TEST_CASE("a matrix may have no steps where it has a loader or training from JPEGs") {
+  Matrix m =
+      ReadMatrix(Yaml("parts: []\nlargest_batch: true\nrepeats: 7\nloader: {workers: [2, 3]}\n"
+                      "end_to_end: {models: [resnet18]}\n"),
+                 Case{});
+  CHECK(m.cases.empty());
+  CHECK(m.largest.empty());
+  CHECK(TorchCases(m).empty());
+  REQUIRE(m.loader.size() == 2);
+  CHECK(m.loader[1].workers == 3);
+  CHECK(m.loader[1].repeats == 7);
+  REQUIRE(m.end_to_end.size() == 1);
+  CHECK(m.end_to_end[0].model == "resnet18");
+}
+
 TEST_CASE("mistakes in a matrix file name the place") {
   for (const char* text : {"modls: [resnet50]",
                            "models: [resnet51]",

@@ -1,9 +1,11 @@
 // Rows as JSON and as tables, and two calls side by side.
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "catch.h"
 #include "exp/bench/report.h"
+#include "src/bench/into_row.h"
 
 namespace xp::bench {
 namespace {
@@ -39,6 +41,20 @@ TEST_CASE("a row survives JSON") {
   for (const char* bad : {"", "[]", "{\"batch\": \"x\"}", "{\"throttled\": 3}"}) {
     CHECK(RowFromJson(bad).status == Status::kFailed);
   }
+}
+
+TEST_CASE("a loss of nothing is written, one that isn't finite is told, none is none") {
+  Row r = Made("exp", 1, 100);
+  CHECK_FALSE(nlohmann::json::parse(RowJson(r)).contains("loss"));
+  PutLoss(0, &r);
+  CHECK(nlohmann::json::parse(RowJson(r))["loss"] == 0.0);
+  CHECK(RowFromJson(RowJson(r)).loss == 0);
+  CHECK(r.reason.empty());
+  r.reason = "tf32 is fp32 on a CPU";
+  PutLoss(std::nan(""), &r);
+  CHECK_FALSE(nlohmann::json::parse(RowJson(r)).contains("loss"));
+  CHECK(r.reason == "tf32 is fp32 on a CPU; the loss is nan: no training goes on like this");
+  CHECK(std::isnan(RowFromJson(RowJson(r)).loss));
 }
 
 TEST_CASE("two calls side by side") {

@@ -116,7 +116,7 @@ TEST_CASE("the largest batch is searched down to one that fits, within the bound
   row = series.MeasureLargest(On(1, 45, "tf32"), 4096);
   CHECK(row.reason.find("measured once, above") != std::string::npos);
   device.largest = 0;
-  CHECK(series.MeasureLargest(On(1, 0, "bf16"), 4096).reason == "not even one image fits");
+  CHECK(device.Series().MeasureLargest(On(1, 0), 4096).reason == "not even one image fits");
 }
 
 TEST_CASE("steps, loader and training that take longer than the bound are rows that say so") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -59,9 +60,10 @@ struct Row {
   double spread = 0;                // (slowest - fastest) / median
   int repeats = 0, outliers = 0;    // that count; that were left out
   int steps_a_repeat = 0;
-  uint64_t bytes = 0;              // flat buffers, activations, workspaces, inputs
-  double setup_seconds = 0;        // building, planning, searching cuDNN plans, first step
-  double loss = 0;                 // of the last step, to see that it trained
+  uint64_t bytes = 0;        // flat buffers, activations, workspaces, inputs
+  double setup_seconds = 0;  // building, planning, searching cuDNN plans, first step
+  // Of the last step, to see that it trained; NaN where nothing did, or not known.
+  double loss = std::numeric_limits<double>::quiet_NaN();
   double first_epoch_seconds = 0;  // end_to_end
   double epoch_seconds = 0;        // of the later ones, mean
 

@@ -36,7 +36,13 @@ Finding NoDriver(const Subject& s, const Gpus& gpus, const std::string& kernel) 
   }
   f.level = Level::kError;
   f.why = "there is an NVIDIA card here, and nothing can use it";
-  if (kernel.empty()) {
+  if (gpus.why.find("the process that asks it") != std::string::npos) {
+    f.found =
+        fmt::format("{}{}", kernel.empty() ? "" : "kernel module " + kernel + ", but ", gpus.why);
+    f.fix =
+        "`nvidia-smi` does the same, and the row on Xid errors may say why: reset the card or "
+        "reboot; if it comes back, install the driver again";
+  } else if (kernel.empty()) {
     f.fix = "install NVIDIA's driver and load its module (modprobe nvidia)";
   } else if (gpus.why.find("mismatch") != std::string::npos) {
     f.found =

@@ -1,338 +1,189 @@
 #include "exp/snapshot/nvml.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <climits>
-#include <cstdlib>
-#include <numeric>
-#include <sstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <tuple>
 
-#include "exp/base/library_version.h"
+#include "exp/base/answering_child.h"
+#include "exp/base/leading_integer.h"
+#include "src/snapshot/nvml_library.h"
 
 namespace xp::snapshot {
 namespace {
 
-using Device = void*;
-using Unsigned = unsigned int;
+using nlohmann::json;
 
-// Layouts and numbers of nvml.h, which are a stable ABI.
-struct MemoryInfo {
-  unsigned long long total, free, used;
+// With persistence mode off a driver starts each card when it is asked first.
+constexpr int kPatienceToLoad = 30, kPatience = 5;  // seconds
+
+// What NVML tells at its start, and whether that is the library that was asked for.
+struct Begin {
+  std::string why;  // it didn't load
+  bool loaded = false;
+  std::string driver, cuda_driver;
+  int count = 0;
 };
-struct Utilization {
-  Unsigned gpu, memory;
-};
-constexpr Unsigned kClockSm = 1, kClockMemory = 2;  // nvmlClockType_t
-constexpr Unsigned kTemperatureGpu = 0;             // nvmlTemperatureSensors_t
-constexpr Unsigned kThresholdSlowdown = 1;          // nvmlTemperatureThresholds_t
+
+// The fields in the order in which they are handed from process to process.
+template <class T>
+auto Fields(T& t) {
+  if constexpr (std::is_same_v<std::remove_const_t<T>, Begin>) {
+    return std::tie(t.why, t.loaded, t.driver, t.cuda_driver, t.count);
+  } else if constexpr (std::is_same_v<std::remove_const_t<T>, Nvml::Static>) {
+    return std::tie(t.problem, t.name, t.uuid, t.major, t.minor, t.memory_bytes, t.persistence,
+                    t.ecc, t.mig, t.power_limit_mw, t.power_limit_default_mw, t.power_limit_max_mw,
+                    t.max_sm_mhz, t.max_memory_mhz, t.pcie_generation, t.pcie_width,
+                    t.slowdown_celsius, t.compute_mode);
+  } else if constexpr (std::is_same_v<std::remove_const_t<T>, Nvml::Faults>) {
+    return std::tie(t.corrected, t.uncorrected, t.retired_pages, t.retirement_pending,
+                    t.remapped_corrected, t.remapped_uncorrected, t.remap_pending, t.remap_failed);
+  } else {
+    return std::tie(t.celsius, t.power_mw, t.sm_mhz, t.memory_mhz, t.gpu_percent, t.memory_percent,
+                    t.pcie_generation, t.pcie_width, t.memory_used, t.throttle);
+  }
+}
+
+template <class V>
+void Put(json& list, const V& value) {
+  list.push_back(value);
+}
+
+template <class V>
+void Put(json& list, const std::optional<V>& value) {
+  list.push_back(value ? json(*value) : json());
+}
+
+template <class V>
+void Get(const json& item, V& value) {
+  value = item.get<V>();
+}
+
+template <class V>
+void Get(const json& item, std::optional<V>& value) {
+  if (!item.is_null()) value = item.get<V>();
+}
+
+template <class T>
+std::string ToText(const T& told) {
+  json list = json::array();
+  std::apply([&](const auto&... field) { (Put(list, field), ...); }, Fields(told));
+  return list.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// A library may have overwritten what it likes of the child's memory.
+template <class T>
+std::optional<T> FromText(const std::string& text) {
+  const json list = json::parse(text, nullptr, false);
+  T told;
+  size_t i = 0;
+  try {
+    std::apply([&](auto&... field) { (Get(list.at(i++), field), ...); }, Fields(told));
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+  return told;
+}
+
+Begin LoadHere(std::shared_ptr<NvmlLibrary>& library) {
+  Begin begin;
+  library = NvmlLibrary::Load(&begin.why);
+  if (!library) return begin;
+  begin.loaded = true;
+  begin.driver = library->driver();
+  begin.cuda_driver = library->cuda_driver();
+  begin.count = library->count();
+  return begin;
+}
+
+// "describe 0", "card MIG-41b36413": the child's side.
+std::string AnswerOf(std::shared_ptr<NvmlLibrary>& library, const std::string& question) {
+  const size_t blank = question.find(' ');
+  const std::string verb = question.substr(0, blank);
+  if (verb == "load") return ToText(LoadHere(library));
+  if (blank == std::string::npos || !library) return "";
+  const std::string of = question.substr(blank + 1);
+  if (verb == "card") return fmt::format("{}", library->CardOfMig(of).value_or(-1));
+  const int index = static_cast<int>(LeadingInteger(of).value_or(-1));
+  return verb == "describe" ? ToText(library->Describe(index))
+         : verb == "errors" ? ToText(library->Errors(index))
+                            : ToText(library->Take(index));
+}
 
 }  // namespace
 
-struct Nvml::Api {
-  void* library = nullptr;
-  int (*Init)() = nullptr;
-  int (*Shutdown)() = nullptr;
-  int (*DriverVersion)(char*, Unsigned) = nullptr;
-  int (*CudaVersion)(int*) = nullptr;
-  int (*Count)(Unsigned*) = nullptr;
-  int (*Handle)(Unsigned, Device*) = nullptr;
-  int (*Name)(Device, char*, Unsigned) = nullptr;
-  int (*Uuid)(Device, char*, Unsigned) = nullptr;
-  int (*Memory)(Device, MemoryInfo*) = nullptr;
-  int (*Capability)(Device, int*, int*) = nullptr;
-  int (*Persistence)(Device, int*) = nullptr;
-  int (*Ecc)(Device, int*, int*) = nullptr;
-  int (*Mig)(Device, Unsigned*, Unsigned*) = nullptr;
-  int (*ComputeMode)(Device, int*) = nullptr;
-  int (*PowerLimit)(Device, Unsigned*) = nullptr;
-  int (*PowerDefault)(Device, Unsigned*) = nullptr;
-  int (*PowerRange)(Device, Unsigned*, Unsigned*) = nullptr;
-  int (*MaxClock)(Device, Unsigned, Unsigned*) = nullptr;
-  int (*PcieGeneration)(Device, Unsigned*) = nullptr;
-  int (*PcieWidth)(Device, Unsigned*) = nullptr;
-  int (*Threshold)(Device, Unsigned, Unsigned*) = nullptr;
-  int (*Temperature)(Device, Unsigned, Unsigned*) = nullptr;
-  int (*Power)(Device, Unsigned*) = nullptr;
-  int (*Clock)(Device, Unsigned, Unsigned*) = nullptr;
-  int (*Utilization)(Device, struct xp::snapshot::Utilization*) = nullptr;
-  int (*Throttle)(Device, unsigned long long*) = nullptr;
-  int (*PcieGenerationNow)(Device, Unsigned*) = nullptr;
-  int (*PcieWidthNow)(Device, Unsigned*) = nullptr;
-  int (*EccErrors)(Device, int, int, unsigned long long*) = nullptr;
-  int (*RetiredPages)(Device, int, Unsigned*, unsigned long long*) = nullptr;
-  int (*RetirementPending)(Device, int*) = nullptr;
-  int (*RemappedRows)(Device, Unsigned*, Unsigned*, Unsigned*, Unsigned*) = nullptr;
-  int (*HandleByUuid)(const char*, Device*) = nullptr;
-  int (*CardOfMig)(Device, Device*) = nullptr;
-  int (*Index)(Device, Unsigned*) = nullptr;
-  const char* (*ErrorText)(int) = nullptr;
+// The child, and another one where it ended.
+struct Nvml::Asked {
+  std::mutex mutex;
+  std::unique_ptr<AnsweringChild> child;
+  int starts = 0;
 
-  template <class F>
-  void Find(F& f, const char* name) {
-    f = reinterpret_cast<F>(::dlsym(library, name));
-  }
-  void FindAll();
-  std::string Text(int status) const {
-    const char* text = ErrorText ? ErrorText(status) : nullptr;
-    return text ? text : fmt::format("NVML's status {}", status);
-  }
-  std::optional<Device> Get(int index, std::string* why = nullptr) const {
-    Device device = nullptr;
-    const int status = Handle ? Handle(static_cast<Unsigned>(index), &device) : -1;
-    if (status == 0) return device;
-    if (why) *why = Handle ? Text(status) : "this NVML has no nvmlDeviceGetHandleByIndex_v2";
-    return std::nullopt;
-  }
+  Begin Start();
+  // Where one card ends or hangs the child, another child may tell of the other cards.
+  std::string Ask(const std::string& question);
+  std::string Problem() const;
 };
 
-void Nvml::Api::FindAll() {
-  Find(Init, "nvmlInit_v2");
-  Find(Shutdown, "nvmlShutdown");
-  Find(DriverVersion, "nvmlSystemGetDriverVersion");
-  Find(CudaVersion, "nvmlSystemGetCudaDriverVersion_v2");
-  if (!CudaVersion) Find(CudaVersion, "nvmlSystemGetCudaDriverVersion");  // before driver 418
-  Find(Count, "nvmlDeviceGetCount_v2");
-  Find(Handle, "nvmlDeviceGetHandleByIndex_v2");
-  Find(Name, "nvmlDeviceGetName");
-  Find(Uuid, "nvmlDeviceGetUUID");
-  Find(Memory, "nvmlDeviceGetMemoryInfo");
-  Find(Capability, "nvmlDeviceGetCudaComputeCapability");
-  Find(Persistence, "nvmlDeviceGetPersistenceMode");
-  Find(Ecc, "nvmlDeviceGetEccMode");
-  Find(Mig, "nvmlDeviceGetMigMode");
-  Find(ComputeMode, "nvmlDeviceGetComputeMode");
-  Find(PowerLimit, "nvmlDeviceGetEnforcedPowerLimit");
-  Find(PowerDefault, "nvmlDeviceGetPowerManagementDefaultLimit");
-  Find(PowerRange, "nvmlDeviceGetPowerManagementLimitConstraints");
-  Find(MaxClock, "nvmlDeviceGetMaxClockInfo");
-  Find(PcieGeneration, "nvmlDeviceGetMaxPcieLinkGeneration");
-  Find(PcieWidth, "nvmlDeviceGetMaxPcieLinkWidth");
-  Find(Threshold, "nvmlDeviceGetTemperatureThreshold");
-  Find(Temperature, "nvmlDeviceGetTemperature");
-  Find(Power, "nvmlDeviceGetPowerUsage");
-  Find(Clock, "nvmlDeviceGetClockInfo");
-  Find(Utilization, "nvmlDeviceGetUtilizationRates");
-  Find(Throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
-  if (!Throttle) Find(Throttle, "nvmlDeviceGetCurrentClocksEventReasons");  // its newer name
-  Find(PcieGenerationNow, "nvmlDeviceGetCurrPcieLinkGeneration");
-  Find(PcieWidthNow, "nvmlDeviceGetCurrPcieLinkWidth");
-  Find(EccErrors, "nvmlDeviceGetTotalEccErrors");
-  Find(RetiredPages, "nvmlDeviceGetRetiredPages");
-  Find(RetirementPending, "nvmlDeviceGetRetiredPagesPendingStatus");
-  Find(RemappedRows, "nvmlDeviceGetRemappedRows");
-  Find(HandleByUuid, "nvmlDeviceGetHandleByUUID");
-  Find(CardOfMig, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
-  Find(Index, "nvmlDeviceGetIndex");
-  Find(ErrorText, "nvmlErrorString");
+Begin Nvml::Asked::Start() {
+  ++starts;
+  child = std::make_unique<AnsweringChild>(
+      [library = std::shared_ptr<NvmlLibrary>()](const std::string& question) mutable {
+        return AnswerOf(library, question);
+      });
+  const std::string told = child->Ask("load", kPatienceToLoad).value_or("");
+  Begin begin = FromText<Begin>(told).value_or(Begin());
+  if (!begin.loaded && begin.why.empty()) begin.why = Problem();
+  return begin;
 }
 
+std::string Nvml::Asked::Problem() const {
+  return child->state() == AnsweringChild::State::kHangs
+             ? "NVML doesn't answer: it hangs the process that asks it"
+             : "NVML ends the process that asks it";
+}
+
+std::string Nvml::Asked::Ask(const std::string& question) {
+  constexpr int kMostStarts = 3;
+  const std::lock_guard lock(mutex);
+  if (child->state() != AnsweringChild::State::kAnswers && starts < kMostStarts) Start();
+  return child->Ask(question, kPatience).value_or("");
+}
+
+Nvml::Nvml() : asked_(std::make_unique<Asked>()) {}
+Nvml::~Nvml() = default;
+
 std::shared_ptr<Nvml> Nvml::Load(std::string* why) {
-  const char* named = std::getenv("EXP_NVML");
-  void* library = ::dlopen(named && *named ? named : "libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (!library) {
-    const char* reason = ::dlerror();
-    if (why) *why = reason ? reason : "libnvidia-ml.so.1 isn't there";
-    return nullptr;
-  }
   std::shared_ptr<Nvml> nvml(new Nvml);
-  nvml->api_ = std::make_unique<Api>();
-  nvml->api_->library = library;
-  nvml->api_->FindAll();
-  int status = nvml->api_->Init ? nvml->api_->Init() : -1;
-  if (status != 0) {
-    if (why) *why = nvml->api_->Init ? nvml->api_->Text(status) : "this NVML has no nvmlInit_v2";
-    nvml->api_->Shutdown = nullptr;  // it never began
-    return nullptr;
-  }
+  const Begin begin = nvml->asked_->Start();
+  if (why) *why = begin.why;
+  if (!begin.loaded) return nullptr;
+  nvml->driver_ = begin.driver;
+  nvml->cuda_driver_ = begin.cuda_driver;
+  nvml->count_ = begin.count;
   return nvml;
 }
 
-Nvml::~Nvml() {
-  if (!api_) return;
-  if (api_->Shutdown) api_->Shutdown();
-  ::dlclose(api_->library);
+Nvml::Static Nvml::Describe(int device) const {
+  auto told = FromText<Static>(asked_->Ask(fmt::format("describe {}", device)));
+  if (told) return *told;
+  Static none;
+  const std::lock_guard lock(asked_->mutex);
+  none.problem = asked_->Problem();
+  return none;
 }
 
-std::string Nvml::driver() const {
-  char text[96] = "";
-  return api_->DriverVersion && api_->DriverVersion(text, sizeof(text)) == 0 ? text : "";
+Nvml::Faults Nvml::Errors(int device) const {
+  return FromText<Faults>(asked_->Ask(fmt::format("errors {}", device))).value_or(Faults());
 }
 
-std::string Nvml::cuda_driver() const {
-  int version = 0;
-  const bool told = api_->CudaVersion && api_->CudaVersion(&version) == 0 && version > 0;
-  if (!told) return "";
-  return CudaVersionText(version);
-}
-
-int Nvml::count() const {
-  constexpr Unsigned kMost = 1024;  // no host has more, and each is asked for
-  Unsigned n = 0;
-  return api_->Count && api_->Count(&n) == 0 ? static_cast<int>(std::min(n, kMost)) : 0;
+Nvml::Sample Nvml::Take(int device) const {
+  return FromText<Sample>(asked_->Ask(fmt::format("take {}", device))).value_or(Sample());
 }
 
 std::optional<int> Nvml::CardOfMig(const std::string& uuid) const {
-  Device instance = nullptr, card = nullptr;
-  Unsigned index = 0;
-  const bool found = api_->HandleByUuid && api_->CardOfMig && api_->Index &&
-                     api_->HandleByUuid(uuid.c_str(), &instance) == 0 &&
-                     api_->CardOfMig(instance, &card) == 0 && api_->Index(card, &index) == 0;
-  return found && index < static_cast<Unsigned>(count()) ? std::optional(static_cast<int>(index))
-                                                         : std::nullopt;
-}
-
-Nvml::Static Nvml::Describe(int index) const {
-  Static out;
-  std::optional<Device> device = api_->Get(index, &out.problem);
-  if (!device) return out;
-  char text[96] = "";
-  if (api_->Name && api_->Name(*device, text, sizeof(text)) == 0) out.name = text;
-  if (api_->Uuid && api_->Uuid(*device, text, sizeof(text)) == 0) out.uuid = text;
-  if (api_->Capability) api_->Capability(*device, &out.major, &out.minor);
-  MemoryInfo memory{};
-  if (api_->Memory && api_->Memory(*device, &memory) == 0) {
-    out.memory_bytes = static_cast<int64_t>(memory.total);
-  }
-  int flag = 0, pending = 0;
-  if (api_->Persistence && api_->Persistence(*device, &flag) == 0) out.persistence = flag != 0;
-  if (api_->Ecc && api_->Ecc(*device, &flag, &pending) == 0) out.ecc = flag != 0;
-  Unsigned a = 0, b = 0;
-  auto number = [&](std::optional<int>& target, int rc) {
-    if (rc == 0 && a <= INT_MAX) target = static_cast<int>(a);  // above: NVML_VALUE_NOT_AVAILABLE
-  };
-  if (api_->Mig && api_->Mig(*device, &a, &b) == 0) out.mig = a != 0;
-  if (api_->ComputeMode && api_->ComputeMode(*device, &flag) == 0) out.compute_mode = flag;
-  if (api_->PowerDefault) number(out.power_limit_default_mw, api_->PowerDefault(*device, &a));
-  if (api_->PowerLimit) number(out.power_limit_mw, api_->PowerLimit(*device, &a));
-  if (api_->PowerRange && api_->PowerRange(*device, &b, &a) == 0) number(out.power_limit_max_mw, 0);
-  if (api_->MaxClock) {
-    number(out.max_sm_mhz, api_->MaxClock(*device, kClockSm, &a));
-    number(out.max_memory_mhz, api_->MaxClock(*device, kClockMemory, &a));
-  }
-  if (api_->PcieGeneration) number(out.pcie_generation, api_->PcieGeneration(*device, &a));
-  if (api_->PcieWidth) number(out.pcie_width, api_->PcieWidth(*device, &a));
-  if (api_->Threshold) {
-    number(out.slowdown_celsius, api_->Threshold(*device, kThresholdSlowdown, &a));
-  }
-  return out;
-}
-
-Nvml::Faults Nvml::Errors(int index) const {
-  Faults out;
-  std::optional<Device> device = api_->Get(index);
-  if (!device) return out;
-  unsigned long long count = 0;
-  // nvmlMemoryErrorType_t 0 corrected, 1 uncorrected; nvmlEccCounterType_t 0 volatile.
-  if (api_->EccErrors && api_->EccErrors(*device, 0, 0, &count) == 0) {
-    out.corrected = static_cast<int64_t>(count);
-  }
-  if (api_->EccErrors && api_->EccErrors(*device, 1, 0, &count) == 0) {
-    out.uncorrected = static_cast<int64_t>(count);
-  }
-  constexpr int kInsufficientSize = 7;  // with no room for the addresses: only their count
-  for (int cause = 0; api_->RetiredPages && cause < 2; ++cause) {
-    Unsigned pages = 0;
-    int status = api_->RetiredPages(*device, cause, &pages, nullptr);
-    if (status != 0 && status != kInsufficientSize) break;
-    out.retired_pages = out.retired_pages.value_or(0) + static_cast<int>(pages);
-  }
-  int flag = 0;
-  if (api_->RetirementPending && api_->RetirementPending(*device, &flag) == 0) {
-    out.retirement_pending = flag != 0;
-  }
-  Unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
-  if (api_->RemappedRows &&
-      api_->RemappedRows(*device, &corrected, &uncorrected, &pending, &failed) == 0) {
-    out.remapped_corrected = static_cast<int>(corrected);
-    out.remapped_uncorrected = static_cast<int>(uncorrected);
-    out.remap_pending = pending != 0;
-    out.remap_failed = failed != 0;
-  }
-  return out;
-}
-
-Nvml::Sample Nvml::Take(int index) const {
-  Sample out;
-  std::optional<Device> device = api_->Get(index);
-  if (!device) return out;
-  Unsigned a = 0;
-  auto number = [&](std::optional<int>& target, int rc) {
-    if (rc == 0 && a <= INT_MAX) target = static_cast<int>(a);  // above: NVML_VALUE_NOT_AVAILABLE
-  };
-  if (api_->Temperature) number(out.celsius, api_->Temperature(*device, kTemperatureGpu, &a));
-  if (api_->Power) number(out.power_mw, api_->Power(*device, &a));
-  if (api_->Clock) {
-    number(out.sm_mhz, api_->Clock(*device, kClockSm, &a));
-    number(out.memory_mhz, api_->Clock(*device, kClockMemory, &a));
-  }
-  if (api_->PcieGenerationNow) number(out.pcie_generation, api_->PcieGenerationNow(*device, &a));
-  if (api_->PcieWidthNow) number(out.pcie_width, api_->PcieWidthNow(*device, &a));
-  struct Utilization use {};
-  if (api_->Utilization && api_->Utilization(*device, &use) == 0) {
-    out.gpu_percent = static_cast<int>(use.gpu);
-    out.memory_percent = static_cast<int>(use.memory);
-  }
-  MemoryInfo memory{};
-  if (api_->Memory && api_->Memory(*device, &memory) == 0) {
-    out.memory_used = static_cast<int64_t>(memory.used);
-  }
-  unsigned long long reasons = 0;
-  if (api_->Throttle && api_->Throttle(*device, &reasons) == 0) out.throttle = reasons;
-  return out;
-}
-
-namespace {
-
-// The card that a word of CUDA_VISIBLE_DEVICES names. A MIG instance is "MIG-" and its uuid, with
-// drivers before 470 "MIG-GPU-<uuid of the card>/1/0".
-std::optional<int> CardNamed(const Nvml& nvml, const std::string& word) {
-  constexpr std::string_view kMig = "MIG-", kOldMig = "MIG-GPU-";
-  if (word.starts_with(kMig) && !word.starts_with(kOldMig)) return nvml.CardOfMig(word);
-  const bool old_mig = word.starts_with(kOldMig);
-  const std::string name = old_mig ? word.substr(kMig.size(), word.find('/') - kMig.size()) : word;
-  for (int i = 0; i < nvml.count(); ++i) {
-    if (name == std::to_string(i)) return i;
-    if (name.starts_with("GPU-") && nvml.Describe(i).uuid.starts_with(name)) return i;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::vector<int> VisibleGpus(const Nvml& nvml) {
-  std::vector<int> all(static_cast<size_t>(nvml.count()));
-  std::iota(all.begin(), all.end(), 0);
-  const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (!variable) return all;
-  std::vector<int> out;
-  std::istringstream words(variable);
-  for (std::string word; std::getline(words, word, ',');) {
-    const size_t first = word.find_first_not_of(" \t");
-    const std::optional<int> card =
-        first == std::string::npos ? std::nullopt : CardNamed(nvml, word.substr(first));
-    if (!card) break;  // what stands behind an invalid one isn't visible either
-    out.push_back(*card);
-  }
-  return out;
-}
-
-std::vector<std::string> ThrottleReasons(uint64_t bits) {
-  struct Reason {
-    uint64_t bit;
-    const char* text;
-  };
-  static constexpr Reason kReasons[] = {{0x04, "power cap"},
-                                        {0x08, "hardware slowdown"},
-                                        {0x20, "heat"},
-                                        {0x40, "hardware slowdown, heat"},
-                                        {0x80, "external power brake"}};
-  std::vector<std::string> out;
-  for (const Reason& r : kReasons) {
-    if (bits & r.bit) out.emplace_back(r.text);
-  }
-  return out;
+  const auto card = LeadingInteger(asked_->Ask("card " + uuid));
+  return card && *card >= 0 ? std::optional(static_cast<int>(*card)) : std::nullopt;
 }
 
 }  // namespace xp::snapshot

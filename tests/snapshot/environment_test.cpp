@@ -70,6 +70,8 @@ TEST_CASE("what NVML doesn't tell is absent, and no number of GPUs is believed")
   CHECK(nvml->Describe(0).max_sm_mhz == 1980);
   CHECK(nvml->Describe(0).problem.empty());
   ::setenv("FAKE_NVML_GPUS", "3", 1);
+  nvml = Nvml::Load();
+  REQUIRE(nvml);
   CHECK(VisibleGpus(*nvml) == std::vector<int>{0, 1, 2});
   // CUDA C++ Programming Guide, "CUDA Environment Variables": those before the first invalid one.
   const std::pair<const char*, std::vector<int>> lists[] = {{"2,0", {2, 0}},
@@ -84,6 +86,8 @@ TEST_CASE("what NVML doesn't tell is absent, and no number of GPUs is believed")
                                                             {"0,,1", {0}},
                                                             {" ", {}},
                                                             {"GPU-fa", {0}},
+                                                            {"GPU-2000,GPU-1,0", {2, 1, 0}},
+                                                            {"MIG-GPU-2000/2/0", {2}},
                                                             {"MIG-GPU-fake/1/0", {0}},
                                                             {"MIG-GPU-other/1/0", {}}};
   for (const auto& [list, visible] : lists) {
@@ -92,6 +96,34 @@ TEST_CASE("what NVML doesn't tell is absent, and no number of GPUs is believed")
     CHECK(VisibleGpus(*nvml) == visible);
   }
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "FAKE_NVML_GPUS", "EXP_NVML"}) ::unsetenv(name);
+}
+
+TEST_CASE("an NVML that ends or hangs whoever asks it doesn't end or hang this program") {
+  ::setenv("EXP_NVML", FAKE_NVML, 1);
+  ::setenv("FAKE_NVML_GPUS", "3", 1);
+  const auto start = std::chrono::steady_clock::now();
+  auto fault = [](const char* name) {
+    ::setenv("FAKE_NVML_FAULT", name, 1);
+    std::string why;
+    std::shared_ptr<Nvml> nvml = Nvml::Load(&why);
+    CHECK((nvml == nullptr) == !why.empty());
+    if (!nvml) CHECK(why == "NVML ends the process that asks it");
+    return nvml;
+  };
+  CHECK(fault("load") == nullptr);
+  std::shared_ptr<Nvml> nvml = fault("1 ends");
+  REQUIRE(nvml);
+  CHECK(nvml->Describe(0).name == "Fake H200");
+  CHECK(nvml->Describe(1).problem == "NVML ends the process that asks it");
+  CHECK(nvml->Describe(2).name == "Fake A40");  // by another child
+  CHECK(nvml->Take(2).power_mw == 499000);
+  CHECK(nvml->driver() == "550.54.15");
+  nvml = fault("1 hangs");
+  REQUIRE(nvml);
+  CHECK(nvml->Describe(1).problem == "NVML doesn't answer: it hangs the process that asks it");
+  CHECK(nvml->Describe(2).problem.empty());
+  for (const char* name : {"FAKE_NVML_FAULT", "FAKE_NVML_GPUS", "EXP_NVML"}) ::unsetenv(name);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
 }
 
 TEST_CASE("GPU telemetry: a series, statistics by epoch, and warnings once each") {

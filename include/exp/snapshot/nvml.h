@@ -1,5 +1,6 @@
-// NVIDIA's management library, loaded when the program runs so that it also runs without a driver.
-// Source of the interface: the NVML API reference (docs.nvidia.com/deploy/nvml-api).
+// NVIDIA's management library, loaded when the program runs so that it also runs without a driver,
+// and in a child process: a broken driver ends or hangs whoever asks it, as a card that fell off
+// the bus does.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,9 @@ namespace xp::snapshot {
 
 class Nvml {
  public:
-  // nullptr where there is no driver; `why` (may be null) says what is wrong. The file is
-  // libnvidia-ml.so.1, or EXP_NVML names another one.
+  // nullptr where there is no driver, or none that answers within 30 s; `why` (may be null) says
+  // what is wrong. The file is libnvidia-ml.so.1, or EXP_NVML names another one. All the others may
+  // be called by several threads; what isn't answered within 5 s is told by nobody.
   static std::shared_ptr<Nvml> Load(std::string* why = nullptr);
   ~Nvml();
 
@@ -44,9 +46,9 @@ class Nvml {
     uint64_t throttle = 0;  // nvmlClocksThrottleReason* bits
   };
 
-  std::string driver() const;
-  std::string cuda_driver() const;  // "12.4"
-  int count() const;
+  const std::string& driver() const { return driver_; }
+  const std::string& cuda_driver() const { return cuda_driver_; }  // "12.4"
+  int count() const { return count_; }
   Static Describe(int device) const;
   Faults Errors(int device) const;
   Sample Take(int device) const;
@@ -54,9 +56,11 @@ class Nvml {
   std::optional<int> CardOfMig(const std::string& uuid) const;
 
  private:
-  Nvml() = default;
-  struct Api;
-  std::unique_ptr<Api> api_;
+  Nvml();
+  struct Asked;
+  std::unique_ptr<Asked> asked_;
+  std::string driver_, cuda_driver_;
+  int count_ = 0;
 };
 
 // NVML's numbers of the GPUs that CUDA_VISIBLE_DEVICES lets CUDA see, in CUDA's order (that of

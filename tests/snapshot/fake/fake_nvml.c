@@ -1,27 +1,47 @@
 // One GPU that is hot and throttled, behind NVML's names; with FAKE_NVML_GPUS so many, of which nothing is told.
+// FAKE_NVML_FAULT: "load" ends the process that loads it, "1 ends" and "1 hangs" the one that asks for card 1's name.
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static unsigned gpus(void) {
   const char* text = getenv("FAKE_NVML_GPUS");
   return text ? (unsigned)strtoul(text, 0, 10) : 0;
 }
 
-int nvmlInit_v2(void) { return 0; }
+static int fault(const char* text) {
+  const char* named = getenv("FAKE_NVML_FAULT");
+  return named != 0 && strcmp(named, text) == 0;
+}
+
+// A handle is 16 and the card's number.
+static unsigned card(void* d) { return (unsigned)((uintptr_t)d - 16); }
+
+int nvmlInit_v2(void) {
+  if (fault("load")) abort();
+  return 0;
+}
 int nvmlShutdown(void) { return 0; }
 int nvmlSystemGetDriverVersion(char* out, unsigned n) { return snprintf(out, n, "550.54.15") < 0; }
 int nvmlSystemGetCudaDriverVersion_v2(int* v) { *v = gpus() ? 0 : 12040; return 0; }
 int nvmlDeviceGetCount_v2(unsigned* n) { *n = gpus() ? gpus() : 1; return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned i, void** d) { *d = (void*)1; return i != 0 && !gpus(); }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void** d) { *d = (void*)(uintptr_t)(16 + i); return i != 0 && !gpus(); }
 // One MIG instance, of the second card.
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** d) { *d = (void*)2; return strcmp(uuid, "MIG-41b36413") != 0; }
 int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void* mig, void** d) { *d = (void*)3; return mig != (void*)2; }
 int nvmlDeviceGetIndex(void* d, unsigned* i) { *i = 1; return d != (void*)3; }
 const char* nvmlErrorString(int status) { return status == 1 ? "GPU is lost" : ""; }
-int nvmlDeviceGetName(void* d, char* out, unsigned n) { (void)d; return snprintf(out, n, "Fake H200") < 0; }
-int nvmlDeviceGetUUID(void* d, char* out, unsigned n) { (void)d; return snprintf(out, n, "GPU-fake") < 0; }
+int nvmlDeviceGetName(void* d, char* out, unsigned n) {
+  if (card(d) == 1 && fault("1 ends")) abort();
+  if (card(d) == 1 && fault("1 hangs")) sleep(100);
+  return snprintf(out, n, card(d) == 2 ? "Fake A40" : "Fake H200") < 0;
+}
+int nvmlDeviceGetUUID(void* d, char* out, unsigned n) {
+  return snprintf(out, n, card(d) == 0 ? "GPU-fake" : "GPU-%u000", card(d)) < 0;
+}
 int nvmlDeviceGetMemoryInfo(void* d, unsigned long long* m) {
   (void)d;
   m[0] = 150000000000ull;

@@ -1,0 +1,61 @@
+// Which of NVML's cards CUDA sees, and what holds their clocks down in words.
+#include <cstdlib>
+#include <numeric>
+#include <sstream>
+
+#include "exp/snapshot/nvml.h"
+
+namespace xp::snapshot {
+namespace {
+
+// The card that a word of CUDA_VISIBLE_DEVICES names. A MIG instance is "MIG-" and its uuid, with
+// drivers before 470 "MIG-GPU-<uuid of the card>/1/0".
+std::optional<int> CardNamed(const Nvml& nvml, const std::string& word) {
+  constexpr std::string_view kMig = "MIG-", kOldMig = "MIG-GPU-";
+  if (word.starts_with(kMig) && !word.starts_with(kOldMig)) return nvml.CardOfMig(word);
+  const bool old_mig = word.starts_with(kOldMig);
+  const std::string name = old_mig ? word.substr(kMig.size(), word.find('/') - kMig.size()) : word;
+  for (int i = 0; i < nvml.count(); ++i) {
+    if (name == std::to_string(i)) return i;
+    if (name.starts_with("GPU-") && nvml.Describe(i).uuid.starts_with(name)) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<int> VisibleGpus(const Nvml& nvml) {
+  std::vector<int> all(static_cast<size_t>(nvml.count()));
+  std::iota(all.begin(), all.end(), 0);
+  const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!variable) return all;
+  std::vector<int> out;
+  std::istringstream words(variable);
+  for (std::string word; std::getline(words, word, ',');) {
+    const size_t first = word.find_first_not_of(" \t");
+    const std::optional<int> card =
+        first == std::string::npos ? std::nullopt : CardNamed(nvml, word.substr(first));
+    if (!card) break;  // what stands behind an invalid one isn't visible either
+    out.push_back(*card);
+  }
+  return out;
+}
+
+std::vector<std::string> ThrottleReasons(uint64_t bits) {
+  struct Reason {
+    uint64_t bit;
+    const char* text;
+  };
+  static constexpr Reason kReasons[] = {{0x04, "power cap"},
+                                        {0x08, "hardware slowdown"},
+                                        {0x20, "heat"},
+                                        {0x40, "hardware slowdown, heat"},
+                                        {0x80, "external power brake"}};
+  std::vector<std::string> out;
+  for (const Reason& r : kReasons) {
+    if (bits & r.bit) out.emplace_back(r.text);
+  }
+  return out;
+}
+
+}  // namespace xp::snapshot

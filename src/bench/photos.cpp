@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "exp/base/philox.h"
+#include "exp/base/walk.h"
 #include "exp/data/image_io.h"
 #include "exp/data/jpeg.h"
 
@@ -59,14 +60,15 @@ std::vector<std::string> DrawPhotos(int count, int width, int height) {
 std::vector<std::string> FindJpegs(const std::string& folder) {
   namespace fs = std::filesystem;
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
+  Walk walk;
+  walk.file = [&](const fs::directory_entry& entry) {
     std::error_code ignored;  // a pipe of that name would be waited for
-    if (data::HasJpegEnding(it->path()) && it->is_regular_file(ignored)) {
-      names.push_back(it->path().lexically_relative(folder).string());
+    if (data::HasJpegEnding(entry.path()) && entry.is_regular_file(ignored)) {
+      names.push_back(entry.path().lexically_relative(folder).string());
     }
-  }
+  };
+  walk.pass_over = true;
+  WalkFiles(folder, walk);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -17,6 +17,7 @@
 #include "exp/base/parallel.h"
 #include "exp/base/resources.h"
 #include "exp/base/stopwatch.h"
+#include "exp/base/walk.h"
 #include "exp/data/image_io.h"
 #include "exp/doctor/measure.h"
 
@@ -42,14 +43,13 @@ struct Listing {
   int64_t seen = 0, images_seen = 0;
 };
 
-// Links to folders are followed, since data sets lie elsewhere more often than not; each folder is
-// entered once, whatever leads to it.
+// Data sets lie behind links more often than not; each folder is entered once, whatever leads to
+// it.
 class Folders {
  public:
-  bool Enter(const fs::directory_entry& entry) {
+  bool Enter(const fs::path& folder) {
     struct stat info {};
-    return !entry.path().filename().string().starts_with('.') &&
-           ::stat(entry.path().c_str(), &info) == 0 &&
+    return !folder.filename().string().starts_with('.') && ::stat(folder.c_str(), &info) == 0 &&
            entered_.emplace(info.st_dev, info.st_ino).second;
   }
 
@@ -57,29 +57,30 @@ class Folders {
   std::set<std::pair<dev_t, ino_t>> entered_;
 };
 
+void Take(const fs::directory_entry& entry, Listing* out) {
+  std::error_code error;
+  if (!entry.is_regular_file(error) || error) return;
+  ++out->seen;
+  File f{entry.path().string(), entry.file_size(error), 0};
+  if (error || f.bytes == 0) return;
+  f.key = HashBytes(f.path).low;
+  if (f.bytes > out->largest.bytes) out->largest = f;
+  const bool image = data::HasJpegEnding(entry.path());
+  out->images_seen += image ? 1 : 0;
+  if (f.bytes <= (uint64_t{4} << 20)) (image ? out->images : out->small).push_back(f);
+}
+
 // In an order that has nothing to do with how they lie on the disk, as training reads them.
 Listing List(const std::string& folder, double seconds, StopFlag stop) {
   Listing out;
-  std::error_code error;
   Stopwatch watch;
   Folders folders;
-  auto options = fs::directory_options::skip_permission_denied |
-                 fs::directory_options::follow_directory_symlink;
-  for (fs::recursive_directory_iterator it(folder, options, error), end; !error && it != end;
-       it.increment(error)) {
-    if (out.seen >= kMostFiles || watch.Seconds() > seconds || Stopped(stop)) break;
-    std::error_code ignored;
-    if (it->is_directory(ignored) && !folders.Enter(*it)) it.disable_recursion_pending();
-    if (!it->is_regular_file(ignored) || ignored) continue;
-    ++out.seen;
-    File f{it->path().string(), it->file_size(ignored), 0};
-    if (ignored || f.bytes == 0) continue;
-    f.key = HashBytes(f.path).low;
-    if (f.bytes > out.largest.bytes) out.largest = f;
-    bool image = data::HasJpegEnding(it->path());
-    out.images_seen += image ? 1 : 0;
-    if (f.bytes <= (uint64_t{4} << 20)) (image ? out.images : out.small).push_back(f);
-  }
+  Walk walk;
+  walk.enter = [&](const fs::path& path) { return folders.Enter(path); };
+  walk.file = [&](const fs::directory_entry& entry) { Take(entry, &out); };
+  walk.more = [&] { return out.seen < kMostFiles && watch.Seconds() <= seconds && !Stopped(stop); };
+  walk.pass_over = true;
+  WalkFiles(folder, walk);
   for (auto* list : {&out.small, &out.images}) {
     std::sort(list->begin(), list->end(),
               [](const File& a, const File& b) { return a.key < b.key; });

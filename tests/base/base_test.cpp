@@ -4,10 +4,13 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "catch.h"
+#include "exp/base/answering_child.h"
 #include "exp/base/base64.h"
 #include "exp/base/child_process.h"
 #include "exp/base/error.h"
@@ -16,6 +19,7 @@
 #include "exp/base/hash.h"
 #include "exp/base/library_version.h"
 #include "exp/base/philox.h"
+#include "exp/base/stopwatch.h"
 #include "exp/base/temporary_folder.h"
 #include "exp/base/utf8.h"
 #include "exp/base/walk.h"
@@ -161,6 +165,44 @@ TEST_CASE("a child's lines: empty ones are lines, the end is none") {
   CHECK(killed.Wait() == -1);
 }
 
+TEST_CASE("a child answers by a function of this program, until it ends or hangs") {
+  int asked = 0;
+  xp::AnsweringChild child([&](const std::string& question) {
+    if (question == "end") std::abort();
+    if (question == "hang") std::this_thread::sleep_for(std::chrono::seconds(100));
+    return question + std::to_string(++asked);
+  });
+  CHECK(child.Ask("a", 10) == "a1");
+  CHECK(child.Ask("", 10) == "2");
+  CHECK(asked == 0);  // what the child changes is its own
+  const std::string large(50000, 'x');
+  CHECK(child.Ask(large, 10) == large + "3");
+  CHECK_FALSE(child.Ask(std::string(100000, 'x'), 10));
+  CHECK(child.state() == xp::AnsweringChild::State::kAnswers);
+  CHECK_FALSE(child.Ask("end", 10));
+  CHECK(child.state() == xp::AnsweringChild::State::kEnded);
+  CHECK_FALSE(child.Ask("a", 10));
+  xp::AnsweringChild hangs([](const std::string&) {
+    std::this_thread::sleep_for(std::chrono::seconds(100));
+    return std::string();
+  });
+  const xp::Stopwatch watch;
+  CHECK_FALSE(hangs.Ask("a", 1));
+  CHECK(hangs.state() == xp::AnsweringChild::State::kHangs);
+  CHECK(watch.Seconds() < 30);
+}
+
+TEST_CASE("a child that answers keeps nothing of the program open") {
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  xp::AnsweringChild child([](const std::string& question) { return question; });
+  REQUIRE(child.Ask("a", 10) == "a");
+  ::close(pipe[1]);
+  char byte = 0;
+  CHECK(::read(pipe[0], &byte, 1) == 0);  // the end: nobody else can write into it
+  ::close(pipe[0]);
+}
+
 TEST_CASE("a child that goes on without output is waited for no longer than was said") {
   const auto start = std::chrono::steady_clock::now();
   xp::ChildProcess child({"sh", "-c", "exec >&-; exec sleep 100"});
@@ -216,6 +258,41 @@ TEST_CASE("a walk follows links, but not those that go round") {
   fs::path where;
   CHECK(xp::WalkFiles(root / "none", walk, &where) == std::errc::no_such_file_or_directory);
   CHECK(where == root / "none");
+  int before_the_end = 3;
+  seen.clear();
+  walk.more = [&] { return --before_the_end >= 0; };
+  CHECK_FALSE(xp::WalkFiles(root, walk));
+  CHECK(before_the_end == -1);
+  CHECK(seen.size() <= 3);
+}
+
+TEST_CASE("a walk ends at a folder that can't be listed, or passes it over") {
+  const xp::TemporaryFolder temporary("walk");
+  const fs::path root = temporary.path();
+  for (const char* file : {"a/1", "closed/2", "c/3"}) {
+    fs::create_directories((root / file).parent_path());
+    xp::WriteFileAtomic(root / file, file);
+  }
+  // Also root can't list what is no folder any more when its turn comes.
+  const auto close = [&] { fs::rename(root / "closed", root / "gone"); };
+  std::set<std::string> seen;
+  xp::Walk walk;
+  walk.enter = [&](const fs::path& path) {
+    if (path.filename() == "closed") close();
+    return path.filename() != "gone";
+  };
+  walk.file = [&](const fs::directory_entry& entry) {
+    seen.insert(entry.path().lexically_relative(root).string());
+  };
+  fs::path where;
+  CHECK(xp::WalkFiles(root, walk, &where) == std::errc::no_such_file_or_directory);
+  CHECK(where == root / "closed");
+  fs::rename(root / "gone", root / "closed");
+  walk.pass_over = true;
+  seen.clear();
+  CHECK_FALSE(xp::WalkFiles(root, walk));
+  CHECK(seen == std::set<std::string>{"a/1", "c/3"});
+  CHECK(xp::WalkFiles(root / "none", walk) == std::errc::no_such_file_or_directory);
 }
 
 TEST_CASE("base64 is RFC 4648's, both ways") {

@@ -13,6 +13,10 @@ struct Walk {
   // Gets all that is no folder, in no order: files, links that lead nowhere, pipes. Its path begins
   // with the folder as it was named.
   std::function<void(const std::filesystem::directory_entry& entry)> file;
+  // Asked before each entry, where it isn't empty: false ends the walk.
+  std::function<bool()> more;
+  // A folder below that can't be listed is passed over. Else it ends the walk.
+  bool pass_over = false;
 };
 
 // Links to folders are followed, but for those that go round: to a folder that holds the link. What

@@ -150,10 +150,10 @@ class Parser {
     if (d.d_tag == DT_NEEDED) file_.needed.push_back(String(d.d_un.d_val));
     if (d.d_tag != DT_RUNPATH && d.d_tag != DT_RPATH) return;
     std::vector<std::string>& folders = d.d_tag == DT_RPATH ? file_.rpath : file_.runpath;
-    std::string path = String(d.d_un.d_val);
-    for (size_t at = 0; at <= path.size();) {
+    const std::string path = String(d.d_un.d_val);
+    for (size_t at = 0; !path.empty() && at <= path.size();) {
       size_t end = std::min(path.find(':', at), path.size());
-      if (end > at) folders.push_back(path.substr(at, end - at));
+      folders.push_back(path.substr(at, end - at));
       at = end + 1;
     }
   }
@@ -161,6 +161,7 @@ class Parser {
   void ReadDefined() {
     uint64_t at = Offset(Value(DT_VERDEF));
     if (at == kNowhere) return;
+    file_.has_versions = true;
     for (size_t i = 0; i < kMostVersions; ++i) {
       auto definition = image_.At<Elf64_Verdef>(at);
       if (!definition) return;

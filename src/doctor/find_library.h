@@ -9,9 +9,14 @@
 
 namespace xp::doctor {
 
+// A run path, a folder of LD_LIBRARY_PATH or the name of a needed library with what ld.so(8) puts
+// in place of $ORIGIN (the folder of the file that says it), $LIB and $PLATFORM. Empty where
+// `origin` is and it would be needed: the loader drops such a folder.
+std::string WithTokens(const System& system, const std::string& text, const std::string& origin);
+
 // What a library or program that asks for another one adds to the search.
 struct Search {
-  std::vector<std::string> rpath, runpath;  // before LD_LIBRARY_PATH, and after it
+  std::vector<std::string> rpath, runpath;  // before LD_LIBRARY_PATH, and after it; tokens replaced
   uint16_t machine = 0;  // files for another one are passed over, as ld.so does; 0: any
 };
 

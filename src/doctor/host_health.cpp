@@ -110,7 +110,8 @@ int AllowedCpus(const System& system) {
 Finding CpuGroup(const System& system, const CgroupLimits& group) {
   Finding f{.id = "cpu.limit", .group = "health"};
   int logical = LogicalCpus(system), allowed = AllowedCpus(system);
-  logical = std::max(logical, allowed);
+  // A machine that may get more CPUs while it runs allows those, too.
+  if (logical == 0) logical = allowed;
   if (logical == 0) {
     f.level = Level::kAbsent;
     f.found = "the system doesn't tell its CPUs";

@@ -42,19 +42,12 @@ std::optional<ElfFile> Load(const System& system, const std::string& path, std::
   return ParseElf(bytes->bytes, why);
 }
 
-std::string Replaced(std::string text, const std::string& what, const std::string& by) {
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
-    text.replace(at, what.size(), by);
-  }
-  return text;
-}
-
-std::vector<std::string> WithOrigin(const std::vector<std::string>& folders,
+std::vector<std::string> WithTokens(const System& system, const std::vector<std::string>& folders,
                                     const std::string& origin) {
   std::vector<std::string> out;
-  out.reserve(folders.size());
   for (const std::string& folder : folders) {
-    out.push_back(Replaced(Replaced(folder, "${ORIGIN}", origin), "$ORIGIN", origin));
+    std::string path = folder.empty() ? "." : WithTokens(system, folder, origin);
+    if (!path.empty()) out.push_back(std::move(path));
   }
   return out;
 }
@@ -96,6 +89,7 @@ std::string Symbols(const NeededVersion& v) {
 
 struct Lacking {
   std::vector<std::string> versions, libraries;
+  std::vector<std::string> untold;  // versions of libraries that have none: ld.so only warns
   std::vector<std::string> broken;  // found, and what is wrong with them
   std::string best;                 // of glibc and libstdc++ here
 };
@@ -104,9 +98,9 @@ struct Lacking {
 class Closure {
  public:
   Closure(const System& system, const ElfFile& top, const std::string& path) : system_(system) {
-    if (!top.interpreter.empty() && !system.Exists(top.interpreter)) {
-      out_.libraries.push_back(top.interpreter);
-    }
+    const bool there = system.Exists(top.interpreter);
+    if (!top.interpreter.empty() && !there) out_.libraries.push_back(top.interpreter);
+    has_musl_ = there && top.interpreter.find("/ld-musl-") != std::string::npos;
     queue_.push_back({top, path, "", {}});
     while (!queue_.empty()) {
       Node node = std::move(queue_.front());
@@ -125,6 +119,11 @@ class Closure {
     std::vector<std::string> rpath;  // of those that lead to it
   };
 
+  // musl's loader is its C library, by whichever of these names: musl-gcc's, Alpine Linux's.
+  static bool IsMuslsOwn(const std::string& soname) {
+    return soname == "libc.so" || soname.starts_with("libc.musl-");
+  }
+
   // Where one below the top lacks something, it is named, too.
   static std::string Of(const Node& node) {
     return node.soname.empty() ? "" : " (which " + node.soname + " needs)";
@@ -133,17 +132,22 @@ class Closure {
   void Open(const Node& node) {
     std::string real = system_.RealPath(node.path);
     std::string origin = real.substr(0, real.rfind('/'));
-    Search search{{}, WithOrigin(node.elf.runpath, origin), node.elf.machine};
+    Search search{{}, WithTokens(system_, node.elf.runpath, origin), node.elf.machine};
     std::vector<std::string> handed_down = node.rpath;
-    if (search.runpath.empty()) {
-      search.rpath = WithOrigin(node.elf.rpath, origin);
+    if (node.elf.runpath.empty()) {
+      search.rpath = WithTokens(system_, node.elf.rpath, origin);
       search.rpath.insert(search.rpath.end(), node.rpath.begin(), node.rpath.end());
       handed_down = search.rpath;
     }
     for (const std::string& soname : node.elf.needed) {
       if (soname.starts_with("ld-linux") || soname == "linux-vdso.so.1") continue;
       if (!seen_.insert(soname).second) continue;
-      std::string found = FindLibrary(system_, soname, search), why;
+      if (IsMuslsOwn(soname)) {
+        if (!has_musl_) out_.libraries.push_back(soname + " of musl" + Of(node));
+        continue;
+      }
+      const std::string name = xp::doctor::WithTokens(system_, soname, origin);
+      std::string found = FindLibrary(system_, name, search), why;
       if (found.empty()) {
         out_.libraries.push_back(soname + Of(node));
         continue;
@@ -154,7 +158,7 @@ class Closure {
         continue;
       }
       if (soname.starts_with("libc.so") || soname.starts_with("libstdc++")) AddHere(soname, *elf);
-      defined_[soname] = elf->defined;
+      defined_[soname] = {elf->has_versions, elf->defined};
       queue_.push_back({std::move(*elf), found, soname, handed_down});
     }
   }
@@ -169,17 +173,20 @@ class Closure {
     for (const NeededVersion& need : node.elf.versions) {
       auto file = defined_.find(need.file);
       if (file == defined_.end() || need.weak) continue;
-      if (std::find(file->second.begin(), file->second.end(), need.version) == file->second.end()) {
-        out_.versions.push_back(need.version + " of " + need.file + Symbols(need) + Of(node));
-      }
+      const auto& [versioned, offered] = file->second;
+      if (std::find(offered.begin(), offered.end(), need.version) != offered.end()) continue;
+      (versioned ? out_.versions : out_.untold)
+          .push_back(need.version + " of " + need.file + Symbols(need) + Of(node));
     }
   }
 
   const System& system_;
+  bool has_musl_ = false;  // the program is for musl, which is here
   Lacking out_;
   std::deque<Node> queue_;
   std::set<std::string> seen_;
-  std::map<std::string, std::vector<std::string>> defined_;
+  // Whether it tells versions, and which.
+  std::map<std::string, std::pair<bool, std::vector<std::string>>> defined_;
   std::vector<std::string> here_;
 };
 
@@ -188,7 +195,16 @@ Lacking Compare(const System& system, const ElfFile& elf, const std::string& pat
 }
 
 void Judge(const Lacking& lacking, Finding& f) {
-  if (lacking.versions.empty() && lacking.libraries.empty() && lacking.broken.empty()) return;
+  if (lacking.versions.empty() && lacking.libraries.empty() && lacking.broken.empty()) {
+    if (lacking.untold.empty()) return;
+    f.level = Level::kWarning;
+    f.found += "; found without versions: " + Listed(lacking.untold);
+    f.why =
+        "the dynamic linker says \"no version information available\" and goes on: the library "
+        "may be another build, which lacks a function or has another one of that name";
+    f.fix = "put the library that it was built with first in LD_LIBRARY_PATH, or build it here";
+    return;
+  }
   f.level = Level::kError;
   std::string text;
   if (!lacking.versions.empty()) text = "missing " + Listed(lacking.versions);

@@ -115,6 +115,14 @@ TEST_CASE("CPUs that a process may run on") {
   CHECK(Get(CheckCpu(s.Of(TestBuild())), "cpu.limit").level == Level::kWarning);
 }
 
+TEST_CASE("CPUs that a virtual machine may get later are none") {
+  FakeSystem s = HealthyMachine();  // of 4
+  s.files["/proc/self/status"] = "Cpus_allowed_list:\t0-239\n";
+  CHECK(Get(CheckCpu(s.Of(TestBuild())), "cpu.limit").found == "4 CPUs, no limit below that");
+  s.files.erase("/proc/cpuinfo");
+  CHECK(Says(Get(CheckCpu(s.Of(TestBuild())), "cpu.limit").found, "240 CPUs"));
+}
+
 TEST_CASE("limits of threads") {
   FakeSystem s = HealthyMachine();
   auto threads = [&] { return Get(CheckCpu(s.Of(TestBuild())), "cpu.processes"); };

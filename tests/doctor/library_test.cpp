@@ -8,6 +8,7 @@
 #include "catch.h"
 #include "doctor/fake_system.h"
 #include "exp/doctor/elf.h"
+#include "src/doctor/find_library.h"
 #include "src/doctor/loader_cache.h"
 
 namespace xp::doctor {
@@ -349,6 +350,109 @@ TEST_CASE("a library that is needed and is none is named") {
   INFO(f.found);
   CHECK(f.found.ends_with("/lib/libfake_future.so is an ELF file that is damaged or was cut off"));
   CHECK(f.fix == "install the broken files again");
+}
+
+TEST_CASE("what the loader puts in place of tokens") {
+  FakeSystem s;
+  s.files["/proc/self/exe"] = Content(FAKE_NEEDY);
+  auto with = [&](const char* text) { return WithTokens(s, text, "/app/bin"); };
+  CHECK(with("/a/b") == "/a/b");
+  CHECK(with("$ORIGIN/../$LIB") == "/app/bin/../lib");  // of a system that tells nothing
+  CHECK(with("${ORIGIN}") == "/app/bin");
+  CHECK(with("/x$ORIGINAL/$LIBRARY/${LIB/$LIB_/$/$") == "/x$ORIGINAL/$LIBRARY/${LIB/$LIB_/$/$");
+  CHECK(WithTokens(s, "$ORIGIN/lib", "").empty());
+  CHECK(with("/o/$PLATFORM") == "/o/x86_64");
+  const std::pair<const char*, const char*> systems[] = {
+      {"/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"},
+      {"/usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"},
+      {"/lib64", "lib64"},
+      {"/usr/lib64", "lib64"},
+      {"/usr/lib", "lib"}};
+  for (const auto& [folder, lib] : systems) {
+    FakeSystem other;
+    other.files[std::string(folder) + "/libc.so.6"] = Content(FAKE_FUTURE);
+    CHECK(WithTokens(other, "/opt/${LIB}/x", "") == std::string("/opt/") + lib + "/x");
+  }
+  s.files["/lib64/ld-linux-x86-64.so.2"] = "";
+  s.outputs["/lib64/ld-linux-x86-64.so.2"] =
+      "dl_discover_osversion=0x0\ndl_dst_lib=\"lib/tls\"\ndl_platform=\"haswell\"\n";
+  CHECK(with("/o/$LIB/$PLATFORM/") == "/o/lib/tls/haswell/");
+}
+
+TEST_CASE("this machine's loader and the tokens agree") {
+  const std::unique_ptr<System> host = MakeHostSystem();
+  const std::string libc = FindOwnLibrary(*host, "libc.so.6");
+  if (libc.empty()) return;
+  CHECK(Says(libc, WithTokens(*host, "/$LIB/", "")));
+}
+
+TEST_CASE("libraries are found by tokens, and where a list has an empty item") {
+  FakeSystem s;
+  s.files["/app/needy.so"] = Content(FAKE_NEEDY);
+  for (const char* name : {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}) {
+    s.files[std::string("/lib/x86_64-linux-gnu/") + name] = Content(FAKE_FUTURE);
+  }
+  auto level = [&] { return CheckLibrary(s, "/app/needy.so").front().level; };
+  CHECK(level() == Level::kError);
+  s.files["/opt/lib/x86_64-linux-gnu/libfake_future.so"] = Content(FAKE_FUTURE);
+  s.variables["LD_LIBRARY_PATH"] = "/opt/$LIB";
+  CHECK(level() == Level::kOk);
+  s.files.erase("/opt/lib/x86_64-linux-gnu/libfake_future.so");
+  s.files["./libfake_future.so"] = Content(FAKE_FUTURE);
+  CHECK(level() == Level::kError);
+  for (const char* list : {"/opt:", ":/opt", "/opt::/usr/lib", "/opt;"}) {
+    s.variables["LD_LIBRARY_PATH"] = list;
+    INFO(list);
+    CHECK(level() == Level::kOk);
+  }
+  s.variables["LD_LIBRARY_PATH"] = "";
+  CHECK(level() == Level::kError);
+}
+
+TEST_CASE("a library that tells no versions is only warned of, as by the loader") {
+  FakeSystem s;
+  s.files["/app/needy.so"] = Content(FAKE_NEEDY);
+  for (const char* name : {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}) {
+    s.files[std::string("/lib/") + name] = Content(FAKE_FUTURE);
+  }
+  std::string untold = Content(FAKE_FUTURE);
+  Elf64_Ehdr header;
+  std::memcpy(&header, untold.data(), sizeof(header));
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, untold.data() + header.e_phoff + i * sizeof(segment), sizeof(segment));
+    if (segment.p_type != PT_DYNAMIC) continue;
+    for (uint64_t at = segment.p_offset;; at += sizeof(Elf64_Dyn)) {
+      Elf64_Dyn entry;
+      std::memcpy(&entry, untold.data() + at, sizeof(entry));
+      if (entry.d_tag == DT_NULL) break;
+      if (entry.d_tag != DT_VERDEF) continue;
+      entry.d_tag = DT_DEBUG;
+      std::memcpy(untold.data() + at, &entry, sizeof(entry));
+    }
+  }
+  s.files["/lib/libfake_future.so"] = untold;
+  const Finding f = CheckLibrary(s, "/app/needy.so").front();
+  CHECK(f.level == Level::kWarning);
+  CHECK(Says(f.found, "found without versions: FUTURE_9.9 of libfake_future.so (for future_func"));
+  CHECK(Says(f.why, "no version information available"));
+}
+
+TEST_CASE("a library for musl says so, also where glibc's linker script has its name") {
+  FakeSystem s;
+  std::string needy = Content(FAKE_NEEDY);
+  const size_t at = needy.find(std::string("libfake_future.so") + '\0');
+  REQUIRE(at != std::string::npos);
+  needy.replace(at, 18, std::string("libc.so") + std::string(11, '\0'));
+  s.files["/app/needy.so"] = needy;
+  for (const char* name : {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}) {
+    s.files[std::string("/lib/") + name] = Content(FAKE_FUTURE);
+  }
+  s.files["/usr/lib/libc.so"] = "/* GNU ld script */";
+  const Finding f = CheckLibrary(s, "/app/needy.so").front();
+  CHECK(f.level == Level::kError);
+  CHECK(Says(f.found, "libc.so of musl not found"));
+  CHECK(Says(f.fix, "for glibc"));
 }
 
 TEST_CASE("a hostile ELF file costs neither time nor memory") {

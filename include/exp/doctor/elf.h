@@ -23,10 +23,12 @@ struct ElfFile {
   std::string interpreter;  // of a program: "/lib64/ld-linux-x86-64.so.2"
   std::string soname;
   std::vector<std::string> needed;  // libraries
-  // Folders to look in, as written ($ORIGIN not replaced): DT_RPATH, which also holds for what the
-  // libraries need, and DT_RUNPATH, beside which the former counts nothing.
+  // Folders to look in, as written ($ORIGIN not replaced; empty: the working directory): DT_RPATH,
+  // which also holds for what the libraries need, and DT_RUNPATH, beside which the former counts
+  // nothing.
   std::vector<std::string> rpath, runpath;
   std::vector<NeededVersion> versions;
+  bool has_versions = false;         // it says which it offers
   std::vector<std::string> defined;  // versions that it offers
   // A 4-byte constant that it exports, such as cuDNN's parts do with their version.
   std::vector<std::pair<std::string, uint32_t>> constants;

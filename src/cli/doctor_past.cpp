@@ -38,14 +38,16 @@ DoctorReport Load(const DoctorPast& options, const std::string& selector) {
   }
   DoctorReport report;
   report.report_json = ReadFile(selector);
-  if (!doctor::ReportFromJson(report.report_json)) {
+  const auto read = doctor::ReportFromJson(report.report_json);
+  if (!read) {
     throw UsageError({.what = "it is no report",
                       .where = selector,
                       .expected = "what `exp doctor --json` printed"});
   }
-  json all = json::parse(report.report_json);
-  report.level = TextAt(all, "/level");
-  report.interrupted = TextAt(all, "/interrupted") == "true";
+  const json all = json::parse(report.report_json);
+  report.level = doctor::LevelName(read->worst);
+  report.deep = read->deep;
+  report.interrupted = read->interrupted;
   report.host = TextAt(all, "/environment/os/host");
   if (all.contains("environment")) report.environment_json = DumpJson(all["environment"]);
   return report;

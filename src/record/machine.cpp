@@ -44,9 +44,9 @@ struct Findings {
 
 Findings FindingsOf(const DoctorReport& report) {
   Findings out;
+  out.interrupted = report.interrupted;
   json parsed = json::parse(report.report_json, nullptr, false);
   if (!parsed.is_object() || !parsed.contains("findings")) return out;
-  out.interrupted = TextAt(parsed, "/interrupted") == "true";
   for (const json& f : parsed["findings"]) {
     if (!f.is_object()) continue;
     Found found{TextAt(f, "/group"), TextAt(f, "/level"), TextAt(f, "/found")};

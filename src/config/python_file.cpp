@@ -105,7 +105,7 @@ class NewStyle {
                         .where = name,
                         .next = "import each base once"});
     open_.push_back(name);
-    python::Evaluator evaluator(arena_, budget_, file.source());
+    python::Evaluator evaluator(arena_, file.source());
     evaluator.SetImporter([&](const std::string& module, const Origin& at) {
       python::Namespace base = Run(find_(module, file.path(), at));
       // What a base defines is a ConfigDict to the files that import it.
@@ -124,7 +124,6 @@ class NewStyle {
  private:
   const PythonFile::Finder& find_;
   python::Arena arena_;
-  python::Budget budget_;
   int runs_ = 0;
   std::vector<std::string> open_;
 };
@@ -144,8 +143,7 @@ Node PythonFile::Bases() const {
   for (const python::AstPtr& statement : ast_->kids) {
     if (!AssignsBase(*statement)) continue;
     python::Arena arena;
-    python::Budget budget;
-    python::Evaluator evaluator(arena, budget, source_);
+    python::Evaluator evaluator(arena, source_);
     return python::ToNode(evaluator.Evaluate(*statement->kids[0]));
   }
   return Node::List();
@@ -153,14 +151,13 @@ Node PythonFile::Bases() const {
 
 Node PythonFile::Run(Node& bases) {
   python::Arena arena;
-  python::Budget budget;
-  python::Evaluator evaluator(arena, budget, source_);
+  python::Evaluator evaluator(arena, source_);
   // Only the first names bases; others are ignored, as in mmengine.
   auto& statements = ast_->kids;
   std::erase_if(statements,
                 [](const python::AstPtr& statement) { return AssignsBase(*statement); });
   const bool uses_base = UsesBase(*ast_);
-  Value base = uses_base ? python::FromNode(arena, bases, budget) : arena.Dict(true);
+  Value base = uses_base ? python::FromNode(arena, bases) : arena.Dict(true);
   evaluator.SetBase(base);
   evaluator.Run(*ast_);
   Node own = Result(evaluator.globals(), {});
@@ -184,8 +181,7 @@ Node PythonFile::RunNewStyle(const Finder& find) const {
 Node EvaluateExpression(std::string_view text, const Origin& at) {
   python::AstPtr ast = python::ParseExpression(text, at.source, at.line, at.column);
   python::Arena arena;
-  python::Budget budget;
-  python::Evaluator evaluator(arena, budget, at.source);
+  python::Evaluator evaluator(arena, at.source);
   return python::ToNode(evaluator.Evaluate(*ast));
 }
 

@@ -1,4 +1,6 @@
 // Inputs made to exhaust time, memory or stack end in an error, or in a result, within seconds.
+#include <sys/resource.h>
+
 #include <ctime>
 
 #include "catch.h"
@@ -151,4 +153,90 @@ TEST_CASE("much of everything takes time in proportion") {
   std::string unclosed;
   for (int i = 0; i < 200'000; ++i) unclosed += "{{$X:";
   CHECK(Message([&] { LoadText("a: '" + unclosed + "'\n", "t.yaml"); }).empty());
+}
+
+namespace {
+
+// Of the process until now, in MiB.
+long PeakMemory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss >> 10;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "Python that makes or goes through too much ends in an error, soon and with little memory") {
+  Folder folder;
+  const std::string long_name(2'000'000, 'n');
+  const std::string half = "s = 'a' * 4000000\nt = 'a' * 2000000 + 'b'\n";
+  const std::string programs[] = {
+      "import foo\nx = foo\nwhile True: x = x." + std::string(60, 'a') + "\n",
+      "while True: import " + Times("a, ", 2000) + "b\n",
+      long_name + " = 1\nwhile True: " + long_name + "\n",
+      "while True:\n    def f(a=1, b=2, c=3): pass\n",
+      "d = {i: 1 for i in range(400000)}\nwhile True: all(d.items())\n",
+      "d = {i: 1 for i in range(400000)}\nwhile True: (1, 2) in d.items()\n",
+      "s = 'x' * 16000000\nl = [str([s]) for i in range(1000)]\n",
+      "s = 'x' * 16000000\nl = list(s)\n",
+      "s = 'x,' * 8000000\nl = s.split(',')\n",
+      "l = ['a'.center(1000) for i in range(1000000)]\n",
+      "l = [format(1, '>1000') for i in range(1000000)]\n",
+      "t = (int,)\nfor i in range(40): t = (t, t)\nx = isinstance('a', t)\n",
+      "t = (1,)\nfor i in range(19): t = (t,) * 1000\nd = {t: 1}\n",
+      "t = ('x' * 1000000,)\nd = {}\nwhile True: t in d\n",
+      "while True: f'" + std::string(2'000'000, 'x') + "'\n",
+      "l = [0] * 100000\nx = list(zip(*[l] * 1000, strict=True))\n",
+      "def f(n): return [f(n + 1) " + Times("for a in [1] ", 500) + "]\nx = f(0)\n",
+      "x = [1 " + Times("for a in [1] ", 20'000) + "]\n",
+      half + "x = t in s\n",
+      half + "x = s.count(t)\n",
+      half + "x = s.rfind(t[::-1])\n",
+      half + "x = s.replace(t, '')\n",
+      half + "x = s.split(t)\n",
+      half + "x = s.strip(t[::-1] + s)\n",
+  };
+  for (const std::string& text : programs) {
+    CAPTURE(text.substr(0, 200));
+    CHECK_FALSE(Loading(folder.Write("a.py", text)).empty());
+  }
+  std::string dels, many;
+  for (int i = 0; i < 100'000; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    dels += name + " = 0\n";
+    many += name + "=1, ";
+  }
+  for (int i = 0; i < 100'000; ++i) dels += "del a" + std::to_string(i) + "\n";
+  CHECK_FALSE(Loading(folder.Write("b.py", dels)).empty());
+  CHECK_FALSE(
+      Loading(folder.Write("c.py", "def f(" + many + "): pass\nwhile True: f()\n")).empty());
+  std::string calls = "def f(n):\n";
+  for (int i = 0; i < 48; ++i)
+    calls += std::string(4 + static_cast<size_t>(i), ' ') + "for a in [1]:\n";
+  CHECK_THAT(Loading(folder.Write("d.py", calls + std::string(52, ' ') + "return f(n)\nf(1)\n")),
+             ContainsSubstring("40 deep"));
+  // Nothing of a long string is copied before it is asked for.
+  std::string loops = "s = 'x' * 8000000\n";
+  for (size_t i = 0; i < 20; ++i) loops += std::string(4 * i, ' ') + "for a in s:\n";
+  CHECK_FALSE(Loading(folder.Write("e.py", loops + std::string(80, ' ') + "break\n")).empty());
+#ifndef __SANITIZE_ADDRESS__
+  CHECK(PeakMemory() < 1500);
+#endif
+}
+
+TEST_CASE("long but sensible Python isn't taken for a bomb") {
+  Folder folder;
+  std::string branches = "n = 399\nif n == -1: x = -1\n";
+  for (int i = 0; i < 400; ++i) {
+    const std::string number = std::to_string(i);
+    branches.append("elif n == ").append(number).append(": x = ").append(number).append("\n");
+  }
+  CHECK(CanonicalJson(Load(folder.Write("a.py", branches)).root) == R"({"n":399,"x":399})");
+  // As for the 21,841 classes of ImageNet: each step looks at one element, not at all before it.
+  CHECK(CanonicalJson(Load(folder.Write("b.py",
+                                        "l = []\nd = {}\nwhile len(l) < 60000: l.append(len(l))\n"
+                                        "for i in l: d[i] = d.get(i - 1, 0) + 1\n"
+                                        "l, d = len(l), d.get(59999)\ndel i\n"))
+                          .root) == R"({"d":60000,"l":60000})");
 }

@@ -208,6 +208,30 @@ TEST_CASE("strings are CPython's") {
       {"v = 'a'.ljust(3, 'ab')\n", "one character"},
   });
 }
+TEST_CASE("rarer arguments are CPython's") {
+  Expressions({
+      {"[1, 2, 1, 2].index(2, 2), [1, 2, 1].index(1, -2), (1, 2, 1).index(1, 1, 99)", "[3,2,2]"},
+      {R"('{0[a:b]}|{0[x!y]:>3}|{1!r:>4}'.format({'a:b': 1, 'x!y': 2}, 'q'))", R"("1|  2| 'q'")"},
+      {"'aéb😀c'[::2], 'aéb😀c'[::-1], 'aéb😀c'[-2], 'aéb😀c'[1:4], 'é'[1:]",
+       R"(["abc","c😀béa","😀","éb😀",""])"},
+      {"f'{\"aéb\":.2}|{\"é\":😀^4}|', ascii(['é', '😀']), list('aé😀')",
+       R"(["aé|😀é😀😀|","['\\xe9', '\\U0001f600']",["a","é","😀"]])"},
+  });
+  Programs({
+      {"import copy\nfrom collections import OrderedDict\na = OrderedDict(x=1, y=2)\n"
+       "b = OrderedDict(y=2, x=1)\nv = [copy.deepcopy(a) == b, a.copy() == b, copy.copy(a) == b, a "
+       "== dict(b)]\n",
+       R"({"a":{"x":1,"y":2},"b":{"x":1,"y":2},"v":[false,false,false,true]})"},
+      {"a, b, c = 1, 2, 3\ndel [a, (b)]\n", R"({"c":3})"},
+  });
+  Refused({
+      {"v = [1, 2].index(2, 0, 1)\n", "doesn't hold 2"},
+      {"def f(*a): pass\nv = f(**{'*a': 1})\n", "can't take the argument `*a`"},
+      {"v = [1].count(1, 2)\n", "takes 1 argument, not 2"},
+      {"v = 'ab'[2]\n", "the index 2 is outside a string of 2"},
+  });
+}
+
 TEST_CASE("iterators, views and ranges are CPython's") {
   Programs({
       {"__i = map(str, [1, 2, 3])\na = list(__i)\nb = list(__i)\n",

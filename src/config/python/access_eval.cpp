@@ -9,6 +9,7 @@
 #include "exp/config/canonical.h"
 #include "src/config/python/evaluator.h"
 #include "src/config/python/names.h"
+#include "src/config/python/text_search.h"
 #include "src/config/suggest.h"
 
 namespace xp::config::python {
@@ -209,7 +210,6 @@ Value Evaluator::Attribute(const Ast& at, const Value& object, const std::string
     if (IsModuleMember(full)) return NamedFunction(full);  // dict.fromkeys, str.lower
   }
   if (HasMethod(object, name)) {
-    Charge(at, sizeof(FunctionObject));
     FunctionObject method;
     method.name = name;
     method.self = object;
@@ -229,11 +229,11 @@ Value Evaluator::Attribute(const Ast& at, const Value& object, const std::string
                        name));
 }
 
-size_t Evaluator::Position(const Ast& at, int64_t index, size_t size) const {
+size_t Evaluator::Position(const Ast& at, int64_t index, size_t size, const char* whole) const {
   auto count = static_cast<int64_t>(size);
   int64_t position = index < 0 ? index + count : index;
   if (position < 0 || position >= count)
-    Fail(at, fmt::format("the index {} is outside a list of {}", index, count));
+    Fail(at, fmt::format("the index {} is outside {} of {}", index, whole, count));
   return static_cast<size_t>(position);
 }
 
@@ -268,8 +268,11 @@ Value Evaluator::Element(const Ast& at, const Value& object, const Value& index)
     return object.list->items[Position(at, index.AsInt(), object.list->items.size())];
   }
   Look(at, object);
-  std::vector<std::string> characters = Characters(object.Text());
-  Value value = Value::String(characters[Position(at, index.AsInt(), characters.size())]);
+  const std::string& text = object.Text();
+  const auto place =
+      static_cast<int64_t>(Position(at, index.AsInt(), CountCharacters(text), "a string"));
+  const Window window = WindowOf(text, place, place + 1);
+  Value value = Value::String(text.substr(window.from, window.to - window.from));
   value.from = object.from;
   return value;
 }
@@ -319,25 +322,39 @@ std::vector<size_t> Evaluator::SlicePositions(const Ast& at, const SliceParts& s
 }
 
 Value Evaluator::Slice(const Ast& at, const Value& object, const SliceParts& slice) {
-  bool text = object.type == Type::kString;
-  if (!object.IsSequence() && object.type != Type::kRange && !text)
+  if (object.type == Type::kString) return SliceText(at, object, slice);
+  if (!object.IsSequence() && object.type != Type::kRange)
     Fail(at, fmt::format("{} can't be sliced", WithArticle(object.type)));
   RequireOrder(at, object);
   Look(at, object);
-  std::vector<std::string> letters;
-  if (text) letters = Characters(object.Text());
-  std::string characters;
   std::vector<Value> items;
-  for (size_t i : SlicePositions(at, slice, text ? letters.size() : object.list->items.size())) {
-    if (text) {
-      characters += letters[i];
-    } else {
-      items.push_back(object.list->items[i]);
-    }
+  for (size_t i : SlicePositions(at, slice, object.list->items.size()))
+    items.push_back(object.list->items[i]);
+  Charge(at, items.size() * sizeof(Value));
+  Value value = arena_.List(std::move(items), object.type);
+  value.from = object.from;
+  return value;
+}
+
+Value Evaluator::SliceText(const Ast& at, const Value& object, const SliceParts& slice) {
+  Look(at, object);
+  const std::string_view text = object.Text();
+  const size_t count = CountCharacters(text);
+  const auto [from, to, step] = Bounds(at, slice, count);
+  std::string part;
+  if (step == 1) {
+    const Window window = WindowOf(text, from, std::max(from, to));
+    part = text.substr(window.from, window.to - window.from);
+  } else {
+    Charge(at, 2 * count * sizeof(size_t));  // the characters' places, and those of the slice
+    std::vector<size_t> places{0};
+    while (places.back() < text.size())
+      places.push_back(places.back() + FirstCharacter(text.substr(places.back())).size());
+    for (size_t i : SlicePositions(at, slice, count))
+      part += text.substr(places[i], places[i + 1] - places[i]);
   }
-  Charge(at, characters.size() + items.size() * sizeof(Value));
-  Value value =
-      text ? Value::String(std::move(characters)) : arena_.List(std::move(items), object.type);
+  Charge(at, part.size());
+  Value value = Value::String(std::move(part));
   value.from = object.from;
   return value;
 }

@@ -52,7 +52,7 @@ enum class AstKind {
   kDelete,      // [targets...]
   kFor,         // [target, iterable, body, else or null]
   kWhile,       // [condition, body, else or null]
-  kIf,          // [condition, body, else or null]
+  kIf,          // [condition, body, condition of elif, body..., else or null]
   kBlock,       // statements
   kFunction,    // as kLambda; text: name
   kGlobal,      // names; text: "global" or "nonlocal"

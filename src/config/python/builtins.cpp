@@ -244,6 +244,7 @@ Value Evaluator::IsInstance(const Ast& at, const std::string& name, Arguments& a
   const std::string is = ClassName(given[0]);
   std::vector<Value> types{given[1]};
   while (!types.empty()) {
+    Step(at);
     const Value type = types.back();
     types.pop_back();
     if (type.type == Type::kTuple) {

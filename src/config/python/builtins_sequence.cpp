@@ -74,6 +74,7 @@ Value Evaluator::Zip(const Ast& at, const std::string& name, Arguments& argument
       std::vector<Value> row;
       row.reserve(columns.size());
       for (const auto& column : columns) row.push_back(column[i]);
+      Charge(at, row.size() * sizeof(Value));
       rows.push_back(arena_.List(std::move(row), Type::kTuple));
     }
     return Iterator(std::move(rows));
@@ -151,6 +152,7 @@ Value Evaluator::Enumerate(const Ast& at, const std::string& name, Arguments& ar
   const int64_t start = given.size() == 2 ? given[1].AsInt() : 0;
   std::vector<Value> pairs;
   for (Value& item : Iterate(at, given[0])) {
+    Charge(at, 2 * sizeof(Value));
     Value index = Integers(at, "+", start, static_cast<int64_t>(pairs.size()));
     pairs.push_back(arena_.List({std::move(index), std::move(item)}, Type::kTuple));
   }

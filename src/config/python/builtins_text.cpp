@@ -4,6 +4,7 @@
 #include "exp/base/utf8.h"
 #include "src/config/python/evaluator.h"
 #include "src/config/python/format_spec.h"
+#include "src/config/python/text_search.h"
 
 namespace xp::config::python {
 Value Evaluator::Text(const Ast& at, const std::string& name, Arguments& arguments) {
@@ -17,7 +18,7 @@ Value Evaluator::Text(const Ast& at, const std::string& name, Arguments& argumen
     return Value::String(Format(at, value, given.size() == 2 ? given[1].Text() : ""));
   }
   if (name == "ord") {
-    if (value.type != Type::kString || Characters(value.Text()).size() != 1)
+    if (value.type != Type::kString || CountCharacters(value.Text()) != 1)
       Fail(at, "ord() takes one character");
     return Value::Int(CodePoint(value.Text()));
   }

@@ -94,24 +94,28 @@ Value Evaluator::Invoke(const Ast& at, const Value& function, Arguments argument
   const FunctionObject& object = *function.function;
   Value result;
   try {
-    if (object.code != nullptr) {
-      result = InvokeUser(at, object, std::move(arguments));
-      --calls_;
-      return result;
-    }
-    Look(at, object.self);
-    for (const Value& value : arguments.positional) Look(at, value);
-    if (object.self.type != Type::kNone || HasMethod(object.self, object.name)) {
-      result = Method(at, object, arguments);
-    } else if (object.name.find('.') != std::string::npos) {
-      result = Module(at, object.name, arguments);
-    } else {
-      result = Builtin(at, object.name, arguments);
-    }
+    result = object.code != nullptr ? InvokeUser(at, object, std::move(arguments))
+                                    : InvokeBuiltin(at, object, arguments);
   } catch (const std::string& message) {
     Fail(at, message);
   }
   --calls_;
+  return result;
+}
+
+Value Evaluator::InvokeBuiltin(const Ast& at, const FunctionObject& function,
+                               Arguments& arguments) {
+  // What goes through a list, dict or set says so itself.
+  if (function.self.type == Type::kString) Look(at, function.self);
+  for (const Value& value : arguments.positional) {
+    if (value.type == Type::kString) Look(at, value);
+  }
+  const bool method = function.self.type != Type::kNone || HasMethod(function.self, function.name);
+  Value result = method ? Method(at, function, arguments)
+                 : function.name.find('.') != std::string::npos
+                     ? Module(at, function.name, arguments)
+                     : Builtin(at, function.name, arguments);
+  if (result.type == Type::kString) Charge(at, result.Text().size());
   return result;
 }
 
@@ -133,10 +137,10 @@ std::shared_ptr<Scope> Evaluator::Parameters(const Ast& at, const FunctionObject
     scope->names[names[i]] = std::move(arguments.positional[i]);
     given[i] = true;
   }
-  Value rest = arena_.Dict();
-  const bool takes_rest = !names.empty() && names.back().rfind("**", 0) == 0;
+  const bool takes_rest = !names.empty() && names.back().starts_with("**");
+  Value rest = takes_rest ? arena_.Dict() : Value::None();
   for (auto& [name, value] : arguments.keywords) {
-    auto it = std::find(names.begin(), names.end(), name);
+    auto it = name.starts_with('*') ? names.end() : std::find(names.begin(), names.end(), name);
     if (it == names.end() && takes_rest) {
       SetKey(at, *rest.dict, Value::String(name), std::move(value));
       continue;
@@ -148,6 +152,7 @@ std::shared_ptr<Scope> Evaluator::Parameters(const Ast& at, const FunctionObject
   }
   bool takes_extra = false;
   for (size_t i = 0; i < names.size(); ++i) {
+    Step(at);
     if (names[i].rfind("**", 0) == 0) {
       scope->names[names[i].substr(2)] = rest;
     } else if (names[i][0] == '*' && names[i].size() > 1) {
@@ -229,9 +234,10 @@ void Evaluator::PutKeyword(Arguments& arguments, std::string_view name, size_t p
 }
 
 std::string Evaluator::Id(const Ast& at, const Value& key) {
-  Look(at, key);
   std::string id;
   if (!KeyId(key, &id)) Fail(at, fmt::format("{} can't be a key", WithArticle(key.type)));
+  constexpr size_t kShort = 256;
+  Look(at, id.size() <= kShort ? 1 : id.size());
   return id;
 }
 

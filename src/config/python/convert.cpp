@@ -138,9 +138,9 @@ Node ToNode(const Value& value) {
   return Converter().Convert(value, 0, &weight);
 }
 
-Value FromNode(Arena& arena, const Node& node, Budget& budget) {
-  budget.bytes -= sizeof(DictObject::Pair);
-  if (budget.bytes < 0) {
+Value FromNode(Arena& arena, const Node& node) {
+  arena.budget().bytes -= sizeof(DictObject::Pair);
+  if (arena.budget().bytes < 0) {
     throw UsageError(
         {.what = "the config takes more than 256 MiB to evaluate", .where = node.Where()});
   }
@@ -162,15 +162,14 @@ Value FromNode(Arena& arena, const Node& node, Budget& budget) {
       break;
     case Kind::kList: {
       std::vector<Value> items;
-      for (const Node& item : node.items()) items.push_back(FromNode(arena, item, budget));
+      for (const Node& item : node.items()) items.push_back(FromNode(arena, item));
       value = arena.List(std::move(items));
       break;
     }
     case Kind::kDict:
       value = arena.Dict(true);
       for (const Entry& entry : node.entries()) {
-        value.dict->Set(Value::String(entry.key), "s" + entry.key,
-                        FromNode(arena, entry.value, budget));
+        value.dict->Set(Value::String(entry.key), "s" + entry.key, FromNode(arena, entry.value));
       }
       break;
   }

@@ -1,8 +1,7 @@
 // Goes through a value as Python's `for` does.
 #pragma once
 
-#include <string>
-#include <vector>
+#include <cstddef>
 
 #include "src/config/python/value.h"
 
@@ -15,12 +14,12 @@ class Cursor {
  public:
   Cursor(Arena& arena, const Value& whole);
   bool Next(Value* item);
+  bool makes_pairs() const { return whole_.type == Type::kItems; }
 
  private:
   Arena& arena_;
   Value whole_;
-  std::vector<std::string> characters_;  // of a string
-  size_t at_ = 0;
+  size_t at_ = 0;    // an element, or a byte of a string
   size_t size_ = 0;  // of a dict at the start
 };
 

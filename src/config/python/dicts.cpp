@@ -10,6 +10,12 @@ constexpr int kMaxCopy = 150;
 
 }  // namespace
 
+Value Evaluator::DictLike(const DictObject& other) {
+  Value dict = arena_.Dict(other.config);
+  dict.dict->ordered = other.ordered;
+  return dict;
+}
+
 void Evaluator::AddAll(const Ast& at, const Value& set, const Value& from) {
   for (const Value& item : Members(at, from)) SetKey(at, *set.dict, item, Value::None());
 }
@@ -40,7 +46,7 @@ Value Evaluator::DeepCopy(const Ast& at, const Value& value, Copies& done, int d
       out.list->items.push_back(DeepCopy(at, item, done, depth + 1));
     return out;
   }
-  out.dict = arena_.Dict(value.dict->config).dict;
+  out.dict = DictLike(*value.dict).dict;
   done[object] = out;
   Charge(at, value.dict->pairs.size() * sizeof(DictObject::Pair));
   for (const DictObject::Pair& pair : value.dict->pairs) {

@@ -18,13 +18,6 @@
 
 namespace xp::config::python {
 
-// What one evaluation may use, over all files that it reads.
-struct Budget {
-  int64_t steps = 5'000'000;     // expressions and statements evaluated
-  int64_t bytes = 256 << 20;     // strings and elements made
-  int64_t looked = 200'000'000;  // elements, and bytes of long strings, gone through by builtins
-};
-
 // What a base imported by read_base() holds.
 struct Namespace {
   Value globals;                             // a dict
@@ -42,8 +35,8 @@ struct Scope {
 
 class Evaluator {
  public:
-  Evaluator(Arena& arena, Budget& budget, const std::string* source)
-      : arena_(arena), budget_(budget), source_(source), globals_(arena.Dict()) {}
+  Evaluator(Arena& arena, const std::string* source)
+      : arena_(arena), budget_(arena.budget()), source_(source), globals_(arena.Dict()) {}
 
   // Everything the file may see besides its own names; `base` may be None.
   void SetBase(Value base) { base_ = std::move(base); }
@@ -89,6 +82,9 @@ class Evaluator {
   void Step(const Ast& at);
   void Charge(const Ast& at, size_t bytes);
   void Look(const Ast& at, const Value& whole);  // before all of it is gone through
+  void Look(const Ast& at, size_t count);
+  // Before `what` is searched for in all of `text`, or each of its characters in `what`.
+  void LookFor(const Ast& at, std::string_view what, std::string_view text);
   Looked looked() const { return {&budget_.looked}; }
   Origin At(const Ast& ast) const { return {source_, ast.line, ast.column}; }
   Value Place(Value value, const Ast& ast) const;
@@ -143,7 +139,8 @@ class Evaluator {
   Value Subscript(const Ast& at, const Value& object, const Ast& index);
   Value Element(const Ast& at, const Value& object, const Value& index);
   Value Slice(const Ast& at, const Value& object, const SliceParts& slice);
-  size_t Position(const Ast& at, int64_t index, size_t size) const;
+  Value SliceText(const Ast& at, const Value& object, const SliceParts& slice);
+  size_t Position(const Ast& at, int64_t index, size_t size, const char* whole = "a list") const;
   SliceParts EvalSlice(const Ast& slice);
   std::vector<size_t> SlicePositions(const Ast& at, const SliceParts& slice, size_t size) const;
   SliceBounds Bounds(const Ast& at, const SliceParts& slice, size_t size) const;
@@ -192,6 +189,7 @@ class Evaluator {
   Value Call(const Ast& ast);
   Arguments EvalArguments(const Ast& call);
   Value Invoke(const Ast& at, const Value& function, Arguments arguments);
+  Value InvokeBuiltin(const Ast& at, const FunctionObject& function, Arguments& arguments);
   Value InvokeUser(const Ast& at, const FunctionObject& function, Arguments arguments);
   std::shared_ptr<Scope> Parameters(const Ast& at, const FunctionObject& function,
                                     Arguments arguments);
@@ -224,6 +222,7 @@ class Evaluator {
   using Copies = std::unordered_map<const void*, Value>;
   Value DeepCopy(const Ast& at, const Value& value, Copies& done, int depth = 0);
   Value PlainCopy(const Ast& at, const Value& value, int depth = 0);  // ConfigDict.to_dict()
+  Value DictLike(const DictObject& other);                            // an empty one of its kind
   void AddAll(const Ast& at, const Value& set, const Value& from);
 
   // iterate.cpp
@@ -286,7 +285,7 @@ bool IsStandardModule(const std::string& module);
 
 // A Node as a value of the evaluator, ConfigDicts and all; and back. ToNode throws UsageError for
 // what no config can hold.
-Value FromNode(Arena& arena, const Node& node, Budget& budget);
+Value FromNode(Arena& arena, const Node& node);
 Node ToNode(const Value& value);
 
 }  // namespace xp::config::python

@@ -129,6 +129,7 @@ AstPtr ExpressionParser::Expression() {
 void ExpressionParser::Parameters(Ast& function, std::string_view end) {
   bool defaults = false;
   bool keyword_only = false;
+  std::unordered_set<std::string> known;
   while (!Is(end)) {
     if (!function.names.empty() && function.names.back().rfind("**", 0) == 0)
       Fail("a parameter after **");
@@ -140,11 +141,8 @@ void ExpressionParser::Parameters(Ast& function, std::string_view end) {
     if (star == "*" && keyword_only) Fail("a second * among the parameters");
     bool bare = star == "*" && Is(",");
     const std::string name = bare ? "" : Name("a parameter's name");
-    for (const std::string& known : function.names) {
-      const size_t stars = std::min(known.find_first_not_of('*'), known.size());
-      if (!name.empty() && known.substr(stars) == name)
-        Fail(fmt::format("the parameter `{}` is named twice", name));
-    }
+    if (!bare && !known.insert(name).second)
+      Fail(fmt::format("the parameter `{}` is named twice", name));
     function.names.push_back(star + name);
     keyword_only = keyword_only || star == "*";
     if (end == ")" && Take(":")) Expression();  // an annotation

@@ -23,6 +23,7 @@ void Evaluator::Fail(const Ast& at, const std::string& what, const std::string& 
 
 void Evaluator::Step(const Ast& at) {
   if (--budget_.steps < 0) Fail(at, "the config takes more than five million steps to evaluate");
+  Charge(at, 0);  // what the arena took
 }
 
 void Evaluator::Charge(const Ast& at, size_t bytes) {
@@ -30,9 +31,17 @@ void Evaluator::Charge(const Ast& at, size_t bytes) {
   if (budget_.bytes < 0) Fail(at, "the config takes more than 256 MiB to evaluate");
 }
 
-void Evaluator::Look(const Ast& at, const Value& whole) {
-  budget_.looked -= static_cast<int64_t>(Weight(whole));
+void Evaluator::Look(const Ast& at, const Value& whole) { Look(at, Weight(whole)); }
+
+void Evaluator::Look(const Ast& at, size_t count) {
+  budget_.looked -= static_cast<int64_t>(std::min<size_t>(count, INT64_MAX / 4));
   if (budget_.looked < 0) Fail(at, "the config takes too long to evaluate");
+}
+
+void Evaluator::LookFor(const Ast& at, std::string_view what, std::string_view text) {
+  constexpr size_t kShort = 256, kAtOnce = 64;  // bytes that are compared in about one step
+  const bool brief = what.size() + text.size() <= kShort;
+  Look(at, brief ? 1 : (text.size() + 1) * (what.size() / kAtOnce + 1));
 }
 
 Value Evaluator::Place(Value value, const Ast& ast) const {
@@ -182,6 +191,7 @@ void Evaluator::Clause(const Ast& ast, size_t clause, bool* unordered,
                        const std::function<void()>& body) {
   if (clause == ast.kids.size()) return body();
   const Ast& loop = *ast.kids[clause];
+  DepthGuard guard(*this, loop);
   const Value whole = Eval(*loop.kids[1]);
   *unordered = *unordered || NoOrder(whole);
   if (ast.kind == AstKind::kDictComp) RequireOrder(*loop.kids[1], whole);
@@ -230,6 +240,7 @@ Value Evaluator::EvalFString(const Ast& ast) {
   Sources from;
   for (const AstPtr& kid : ast.kids) {
     if (kid->kind == AstKind::kString) {
+      Charge(ast, kid->text.size());
       out += kid->text;
       continue;
     }
@@ -238,7 +249,6 @@ Value Evaluator::EvalFString(const Ast& ast) {
     std::string spec = kid->kids[1] == nullptr ? "" : EvalFString(*kid->kids[1]).Text();
     if (!kid->text.empty()) value = Value::String(Converted(*kid, value, kid->text));
     out += Format(*kid, value, spec);
-    Charge(ast, out.size());
   }
   Value value = Value::String(std::move(out));
   value.from = from;
@@ -250,7 +260,7 @@ bool Evaluator::Contains(const Ast& at, const Value& container, const Value& ite
     if (item.type != Type::kString)
       Fail(at, fmt::format("a string holds strings only, this is {}", WithArticle(item.type)),
            "convert it: str(...)");
-    Look(at, container);
+    LookFor(at, item.Text(), container.Text());
     return container.Text().find(item.Text()) != std::string::npos;
   }
   if (container.type == Type::kModule && container.Text() == "os.environ" &&

@@ -12,21 +12,26 @@
 namespace xp::config::python {
 
 std::string Evaluator::Converted(const Ast& at, const Value& value, std::string_view conversion) {
+  const char kind = conversion.size() == 1 ? conversion[0] : '\0';
+  if (kind != 's' && kind != 'r' && kind != 'a') {
+    Fail(at, fmt::format("`!{}` is no conversion of a format", conversion), "write !s, !r or !a");
+  }
   try {
-    if (conversion == "s") return Str(value);
-    if (conversion == "r") return Repr(value);
-    if (conversion == "a") return Ascii(value);
+    std::string text = kind == 's' ? Str(value) : kind == 'r' ? Repr(value) : Ascii(value);
+    Charge(at, text.size());
+    return text;
   } catch (const std::string& message) {
     const bool order = message == kNoOrder;
     Fail(at, message, order ? kSortIt : "");
   }
-  Fail(at, fmt::format("`!{}` is no conversion of a format", conversion), "write !s, !r or !a");
 }
 
 std::string Evaluator::Format(const Ast& at, const Value& value, const std::string& spec) {
   if (spec.empty()) return Converted(at, value, "s");
   try {
-    return FormatValue(value, spec);
+    std::string text = FormatValue(value, spec);
+    Charge(at, text.size());
+    return text;
   } catch (const std::string& message) {
     Fail(at, message);
   }
@@ -79,6 +84,20 @@ Value Evaluator::FormatField(const Ast& at, const std::string& name, const Argum
   return value;
 }
 
+namespace {
+
+// Where the name of a {field} ends: at its ! or :, which may also stand in a [key].
+size_t NameEnd(std::string_view field) {
+  bool key = false;
+  for (size_t i = 0; i < field.size(); ++i) {
+    if (field[i] == '[' || field[i] == ']') key = field[i] == '[';
+    if (!key && (field[i] == '!' || field[i] == ':')) return i;
+  }
+  return field.size();
+}
+
+}  // namespace
+
 std::string Evaluator::FormatTemplate(const Ast& at, std::string_view text,
                                       const Arguments& arguments, size_t* next, int depth) {
   if (depth > 2) Fail(at, "a format nested too deeply");
@@ -100,22 +119,16 @@ std::string Evaluator::FormatTemplate(const Ast& at, std::string_view text,
     }
     if (close >= text.size()) Fail(at, "a { in a format isn't closed");
     std::string_view field = text.substr(i + 1, close - i - 1);
-    const size_t colon = field.find(':');
-    std::string name(field.substr(0, colon));
-    std::string conversion;
-    const size_t bang = name.find('!');
-    const bool converts = bang != std::string::npos;
-    if (converts) {
-      conversion = name.substr(bang + 1);
-      name = name.substr(0, bang);
-    }
-    Value value = FormatField(at, name, arguments, next);
+    const size_t end = NameEnd(field);
+    const std::string_view rest = field.substr(end);
+    const size_t colon = rest.find(':');
+    Value value = FormatField(at, std::string(field.substr(0, end)), arguments, next);
     std::string spec;
     if (colon != std::string_view::npos)
-      spec = FormatTemplate(at, field.substr(colon + 1), arguments, next, depth + 1);
-    if (converts) value = Value::String(Converted(at, value, conversion));
+      spec = FormatTemplate(at, rest.substr(colon + 1), arguments, next, depth + 1);
+    if (rest.starts_with('!'))
+      value = Value::String(Converted(at, value, rest.substr(1, colon - 1)));
     out += Format(at, value, spec);
-    Charge(at, out.size());
     i = close;
   }
   return out;

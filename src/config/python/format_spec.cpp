@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/config/python/evaluator.h"
+#include "src/config/python/text_search.h"
 
 namespace xp::config::python {
 namespace {
@@ -153,13 +153,12 @@ FormatSpec ParseFormatSpec(const std::string& text, Type type) {
   FormatSpec spec;
   const bool number = type != Type::kString;
   size_t at = 0;
-  const std::vector<std::string> characters = Characters(text.substr(0, 8));
-  const size_t first = characters.empty() ? 0 : characters[0].size();
-  const bool filled = first < text.size() && IsAlign(text[first]);
+  const std::string_view first = FirstCharacter(text);
+  const bool filled = first.size() < text.size() && IsAlign(text[first.size()]);
   if (filled) {
-    spec.fill = characters[0];
-    spec.align = text[first];
-    at = first + 1;
+    spec.fill = first;
+    spec.align = text[first.size()];
+    at = first.size() + 1;
   } else if (!text.empty() && IsAlign(text[0])) {
     spec.align = text[at++];
   }
@@ -195,15 +194,11 @@ FormatSpec ParseFormatSpec(const std::string& text, Type type) {
 }
 
 std::string FormatText(const std::string& text, const FormatSpec& spec) {
-  std::vector<std::string> characters = Characters(text);
-  if (spec.precision >= 0 && characters.size() > static_cast<size_t>(spec.precision))
-    characters.resize(static_cast<size_t>(spec.precision));
+  const Window window = WindowOf(text, 0, spec.precision < 0 ? INT64_MAX : spec.precision);
   const auto width = static_cast<size_t>(spec.width);
-  const size_t missing = width > characters.size() ? width - characters.size() : 0;
+  const size_t missing = width > window.characters ? width - window.characters : 0;
   const size_t before = spec.align == '>' ? missing : spec.align == '^' ? missing / 2 : 0;
-  std::string out = Times(spec.fill, before);
-  for (const std::string& character : characters) out += character;
-  return out + Times(spec.fill, missing - before);
+  return Times(spec.fill, before) + text.substr(0, window.to) + Times(spec.fill, missing - before);
 }
 
 std::string FormatInt(const Value& value, const FormatSpec& spec) {

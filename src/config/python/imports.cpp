@@ -7,6 +7,7 @@ namespace xp::config::python {
 
 void Evaluator::Import(const Ast& statement) {
   for (size_t i = 0; i + 1 < statement.names.size(); i += 2) {
+    Step(statement);
     const std::string& module = statement.names[i];
     const std::string& alias = statement.names[i + 1];
     std::string top = module.substr(0, module.find('.'));
@@ -25,6 +26,7 @@ void Evaluator::ImportFrom(const Ast& statement) {
   const std::string& module = statement.text;
   if (bases_.count(module) > 0) return BindBase(statement);
   for (size_t i = 0; i + 1 < statement.names.size(); i += 2) {
+    Step(statement);
     const std::string& name = statement.names[i];
     const std::string& alias = statement.names[i + 1].empty() ? name : statement.names[i + 1];
     if (name == "*")
@@ -74,7 +76,10 @@ void Evaluator::BindBase(const Ast& line) {
   for (size_t i = 0; i + 1 < line.names.size(); i += 2) {
     const std::string& name = line.names[i];
     if (name == "*") {
-      for (const DictObject::Pair& pair : base.pairs) Bind(KeyText(pair.key), pair.value);
+      for (const DictObject::Pair& pair : base.pairs) {
+        Step(line);
+        Bind(KeyText(pair.key), pair.value);
+      }
       continue;
     }
     const DictObject::Pair* pair = base.Find("s" + name);

@@ -3,11 +3,11 @@
 
 #include "src/config/python/cursor.h"
 #include "src/config/python/evaluator.h"
+#include "src/config/python/text_search.h"
 
 namespace xp::config::python {
 
 Cursor::Cursor(Arena& arena, const Value& whole) : arena_(arena), whole_(whole) {
-  if (whole.type == Type::kString) characters_ = Characters(whole.Text());
   if (whole.IsDict()) size_ = whole.dict->pairs.size();
   if (!whole.IsList() && !whole.IsDict() && whole.type != Type::kString)
     throw fmt::format("{} can't be gone through item by item", WithArticle(whole.type));
@@ -15,8 +15,10 @@ Cursor::Cursor(Arena& arena, const Value& whole) : arena_(arena), whole_(whole) 
 
 bool Cursor::Next(Value* item) {
   if (whole_.type == Type::kString) {
-    if (at_ >= characters_.size()) return false;
-    *item = Value::String(characters_[at_++]);
+    const std::string_view character = FirstCharacter(std::string_view(whole_.Text()).substr(at_));
+    if (character.empty()) return false;
+    at_ += character.size();
+    *item = Value::String(std::string(character));
     return true;
   }
   if (whole_.IsList()) {
@@ -40,10 +42,12 @@ bool Cursor::Next(Value* item) {
 
 bool Evaluator::Next(const Ast& at, Cursor& cursor, Value* item) {
   try {
-    return cursor.Next(item);
+    if (!cursor.Next(item)) return false;
   } catch (const std::string& message) {
     Fail(at, message, "go through a copy: list(...)");
   }
+  if (cursor.makes_pairs()) Charge(at, 2 * sizeof(Value));
+  return true;
 }
 
 Cursor Evaluator::Begin(const Ast& at, const Value& whole) {
@@ -67,8 +71,10 @@ std::vector<Value> Evaluator::Iterate(const Ast& at, const Value& whole) {
 std::vector<Value> Evaluator::Members(const Ast& at, const Value& whole) {
   std::vector<Value> items;
   Cursor cursor = Begin(at, whole);
-  for (Value item; Next(at, cursor, &item);) items.push_back(std::move(item));
-  Charge(at, items.size() * sizeof(Value));
+  for (Value item; Next(at, cursor, &item);) {
+    Charge(at, sizeof(Value));
+    items.push_back(std::move(item));
+  }
   return items;
 }
 

@@ -8,6 +8,7 @@
 #include "exp/base/error.h"
 #include "exp/base/utf8.h"
 #include "src/config/placeholder.h"
+#include "src/config/python/text_search.h"
 #include "src/config/python/value.h"
 
 namespace xp::config::python {
@@ -29,6 +30,7 @@ constexpr std::string_view kOperators[] = {
 
 constexpr size_t kMaxTokens = 5'000'000;
 constexpr size_t kMaxIndents = 100;
+constexpr size_t kMaxName = 1000;
 
 class Lexer {
  public:
@@ -198,11 +200,13 @@ class Lexer {
 
   // Signs and blanks beyond ASCII, as text processors and input methods leave them.
   void RequireName(std::string_view name) {
+    if (name.size() > kMaxName) Fail("a name of more than 1,000 characters");
     if (std::all_of(name.begin(), name.end(),
                     [](char c) { return (static_cast<unsigned char>(c) & 0x80) == 0; }))
       return;
     size_t at = 0;
-    for (const std::string& character : Characters(std::string(name))) {
+    while (at < name.size()) {
+      const std::string_view character = FirstCharacter(name.substr(at));
       const uint32_t code = CodePoint(character);
       const bool letter = code == 0xaa || code == 0xb5 || code == 0xb7 || code == 0xba ||
                           (code >= 0xff10 && code <= 0xff19) ||

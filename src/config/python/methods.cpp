@@ -108,6 +108,9 @@ Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value&
     return Value::None();
   }
   if (name == "insert" || name == "pop" || name == "index") RequireOrder(at, self);
+  if (name == "insert" || name == "reverse" || name == "remove" ||
+      (name == "pop" && !given.empty()))
+    Look(at, self);  // what stands behind moves
   if (name == "insert") {
     Need(at, arguments, 2, 2, name);
     if (!given[0].IsIntegral()) Fail(at, "list.insert() takes an index");
@@ -147,16 +150,20 @@ Value Evaluator::ListMethod(const Ast& at, const std::string& name, const Value&
     self.list->unordered = false;
     return Value::None();
   }
-  Need(at, arguments, 1, 1, name);
+  Need(at, arguments, 1, name == "index" ? 3 : 1, name);
   if (name == "count") {
     return Value::Int(std::count_if(items.begin(), items.end(), [&](const Value& item) {
       return EqualElements(item, given[0], looked());
     }));
   }
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (!EqualElements(items[i], given[0], looked())) continue;
-    if (name == "index") return Value::Int(static_cast<int64_t>(i));
-    items.erase(items.begin() + static_cast<long>(i));
+  SliceParts part;  // of index()
+  if (given.size() > 1) part.from = given[1];
+  if (given.size() > 2) part.to = given[2];
+  const SliceBounds within = Bounds(at, part, items.size());
+  for (int64_t i = within.from; i < within.to; ++i) {
+    if (!EqualElements(items[static_cast<size_t>(i)], given[0], looked())) continue;
+    if (name == "index") return Value::Int(i);
+    items.erase(items.begin() + i);
     return Value::None();
   }
   Fail(at, fmt::format("the list doesn't hold {}", Shown(given[0])));
@@ -196,7 +203,7 @@ Value Evaluator::DictMethod(const Ast& at, const std::string& name, const Value&
   }
   if (name == "to_dict") return PlainCopy(at, self);
   if (name == "copy") {
-    Value copy = arena_.Dict(dict.config);
+    Value copy = DictLike(dict);
     UpdateDict(at, *copy.dict, self, false);
     return copy;
   }

@@ -105,7 +105,7 @@ Value Evaluator::Module(const Ast& at, const std::string& name, Arguments& argum
       copy.list = ListLike(copy, copy.list->items).list;
     }
     if (copy.type == Type::kDict || copy.type == Type::kSet) {
-      copy.dict = arena_.Dict(copy.dict->config).dict;
+      copy.dict = DictLike(*copy.dict).dict;
       if (copy.type == Type::kSet) {
         AddAll(at, copy, given[0]);
       } else {

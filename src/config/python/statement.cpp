@@ -98,18 +98,12 @@ class ModuleParser : public ExpressionParser {
 
   AstPtr If() {
     AstPtr node = New(AstKind::kIf);
-    ++at_;
-    Add(*node, Expression());
-    Add(*node, Block());
-    if (Is("elif")) {
-      if (++blocks_ > 10 * kMaxBlocks) Fail("too many elif branches");
-      AstPtr block = New(AstKind::kBlock);
-      Add(*block, If());
-      Add(*node, std::move(block));
-      --blocks_;
-    } else {
-      Add(*node, Take("else") ? Block() : nullptr);
-    }
+    do {
+      ++at_;
+      Add(*node, Expression());
+      Add(*node, Block());
+    } while (Is("elif"));
+    Add(*node, Take("else") ? Block() : nullptr);
     return node;
   }
 

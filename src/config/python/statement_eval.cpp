@@ -36,6 +36,7 @@ Evaluator::Flow Evaluator::Execute(const Ast& statement) {
   switch (statement.kind) {
     case AstKind::kAssign: {
       Value value = Eval(*statement.kids[0]);
+      Look(statement, statement.kids.size());
       for (size_t i = 1; i < statement.kids.size(); ++i) Assign(*statement.kids[i], value);
       return Flow::kNext;
     }
@@ -49,9 +50,11 @@ Evaluator::Flow Evaluator::Execute(const Ast& statement) {
       Delete(*statement.kids[0]);
       return Flow::kNext;
     case AstKind::kIf: {
-      bool condition = Truthy(Eval(*statement.kids[0]));
-      if (condition) return Block(*statement.kids[1]);
-      return statement.kids[2] == nullptr ? Flow::kNext : Block(*statement.kids[2]);
+      for (size_t i = 0; i + 1 < statement.kids.size(); i += 2) {
+        if (Truthy(Eval(*statement.kids[i]))) return Block(*statement.kids[i + 1]);
+      }
+      const Ast* otherwise = statement.kids.back().get();
+      return otherwise == nullptr ? Flow::kNext : Block(*otherwise);
     }
     case AstKind::kFor:
       return For(statement);
@@ -64,6 +67,7 @@ Evaluator::Flow Evaluator::Execute(const Ast& statement) {
       if (scopes_.size() > visible_from_) {
         const bool global = statement.text == "global";
         for (const std::string& name : statement.names) {
+          Step(statement);
           if (!global && !Encloses(name))
             Fail(statement, fmt::format("no function around this one has a `{}`", name),
                  "write `global` for a name of the file");
@@ -401,7 +405,7 @@ void Evaluator::AugAssign(const Ast& statement) {
 }
 
 void Evaluator::Delete(const Ast& target) {
-  if (target.kind == AstKind::kTuple) {
+  if (target.kind == AstKind::kTuple || target.kind == AstKind::kList) {
     for (const AstPtr& kid : target.kids) Delete(*kid);
     return;
   }
@@ -409,7 +413,7 @@ void Evaluator::Delete(const Ast& target) {
     if (Unassigned(target.text))
       Fail(target, fmt::format("`{}` is deleted before the function assigns it", target.text));
     bool local = scopes_.size() > visible_from_ && scopes_.back()->names.erase(target.text) > 0;
-    if (!local && !globals_.dict->Erase("s" + target.text))
+    if (!local && !EraseKey(target, globals_, "s" + target.text))
       Fail(target, fmt::format("the name `{}` isn't defined", target.text));
     return;
   }

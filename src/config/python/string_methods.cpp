@@ -53,12 +53,10 @@ std::string WithCase(const std::string& name, const std::string& text) {
 Value Evaluator::Strings(const Ast& at, std::vector<std::string> parts, Type type) {
   std::vector<Value> values;
   values.reserve(parts.size());
-  size_t bytes = parts.size() * sizeof(Value);
   for (std::string& part : parts) {
-    bytes += part.size();
+    Charge(at, sizeof(Value) + part.size());
     values.push_back(Value::String(std::move(part)));
   }
-  Charge(at, bytes);
   return arena_.List(std::move(values), type);
 }
 
@@ -88,6 +86,7 @@ Value Evaluator::Split(const Ast& at, const std::string& name, const Value& self
   const int64_t most = given.size() > 1 ? given[1].AsInt() : -1;
   if (blanks) return Strings(at, SplitBlanks(text, most, right), Type::kList);
   const std::string& separator = given[0].Text();
+  LookFor(at, separator, text);
   if (!partition) return Strings(at, SplitBy(text, separator, most, right), Type::kList);
   std::vector<std::string> parts = SplitBy(text, separator, 1, right);
   if (parts.size() == 2) {
@@ -122,6 +121,7 @@ Value Evaluator::Search(const Ast& at, const std::string& name, const Value& sel
   }
   if (starts || name == "endswith") return Value::Bool(matches);
   const std::string& what = given[0].Text();
+  LookFor(at, what, part);
   if (name == "count") {
     if (!window.inside) return Value::Int(0);
     if (what.empty()) return Value::Int(static_cast<int64_t>(window.characters) + 1);
@@ -183,25 +183,26 @@ Value Evaluator::Replace(const Ast& at, const std::string& text, Arguments& argu
   int64_t most = given.size() > 2 ? given[2].AsInt() : -1;
   std::string out;
   if (from.empty()) {  // Python puts `to` before each character and at the end
-    std::vector<std::string> characters = Characters(text);
-    characters.emplace_back();
-    for (const std::string& character : characters) {
+    for (size_t pos = 0;;) {
       if (most != 0) {
+        Charge(at, to.size() + 1);
         out += to;
         --most;
       }
+      const std::string_view character = FirstCharacter(std::string_view(text).substr(pos));
+      if (character.empty()) return Value::String(std::move(out));
       out += character;
-      Charge(at, to.size() + 1);
+      pos += character.size();
     }
-    return Value::String(std::move(out));
   }
+  LookFor(at, from, text);
   size_t pos = 0;
   for (size_t hit = text.find(from); hit != std::string::npos && most != 0;
        hit = text.find(from, pos)) {
+    Charge(at, to.size() + 1);
     out.append(text, pos, hit - pos).append(to);
     pos = hit + from.size();
     --most;
-    Charge(at, to.size() + 1);
   }
   return Value::String(out.append(text, pos));
 }
@@ -234,10 +235,11 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
     for (const Value& item : Iterate(at, given[0])) {
       if (item.type != Type::kString)
         Fail(at, fmt::format("str.join() takes strings, one is {}", WithArticle(item.type)));
-      out += (first ? "" : text) + item.Text();
+      Charge(at, item.Text().size() + text.size());
+      if (!first) out += text;
+      out += item.Text();
       first = false;
       from = Join(from, item.from);
-      Charge(at, item.Text().size() + text.size());
     }
     Value joined = Value::String(std::move(out));
     joined.from = from;
@@ -255,6 +257,7 @@ Value Evaluator::StringMethod(const Ast& at, const std::string& name, const Valu
     Need(at, arguments, 0, 1, name);
     const bool left = name != "rstrip", right = name != "lstrip";
     const bool blanks = given.empty() || given[0].type == Type::kNone;
+    if (!blanks) LookFor(at, word(0), text);
     return Value::String(std::string(blanks ? StripBlanks(text, left, right)
                                             : StripAny(text, word(0), left, right)));
   }

@@ -23,14 +23,14 @@ size_t LengthBefore(std::string_view text, size_t end) {
 
 // str.isspace() of one character.
 bool IsBlank(std::string_view character) {
-  const uint32_t code = CodePoint(std::string(character));
+  const uint32_t code = CodePoint(character);
   return (code >= 9 && code <= 13) || (code >= 0x1c && code <= 0x20) || code == 0x85 ||
          code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 ||
          code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
 }
 
 bool EndsLine(std::string_view character) {
-  const uint32_t code = CodePoint(std::string(character));
+  const uint32_t code = CodePoint(character);
   return (code >= 10 && code <= 13) || (code >= 0x1c && code <= 0x1e) || code == 0x85 ||
          code == 0x2028 || code == 0x2029;
 }
@@ -55,6 +55,10 @@ std::string_view Strip(std::string_view text, bool left, bool right, Drop drop) 
 bool IsAscii(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return (static_cast<unsigned char>(c) & 0x80) == 0; });
+}
+
+std::string_view FirstCharacter(std::string_view text) {
+  return text.empty() ? text : text.substr(0, LengthAt(text, 0));
 }
 
 std::string_view StripBlanks(std::string_view text, bool left, bool right) {

@@ -10,6 +10,9 @@ namespace xp::config::python {
 
 bool IsAscii(std::string_view text);
 
+// The character that the text begins with; empty where the text is.
+std::string_view FirstCharacter(std::string_view text);
+
 // The text without Unicode's blanks at its ends.
 std::string_view StripBlanks(std::string_view text, bool left, bool right);
 // Without the characters that `what` holds.

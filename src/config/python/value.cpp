@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kIndexFrom = 12;
 constexpr size_t kMostSources = 16;
 constexpr int kMaxDepth = 150;
+constexpr size_t kMaxKey = 1 << 20;  // of a tuple's text
 
 }  // namespace
 
@@ -101,12 +102,13 @@ bool DictObject::Erase(const std::string& id) {
   Pair* pair = Find(id);
   if (pair == nullptr) return false;
   changed = true;
+  const auto place = static_cast<size_t>(pair - pairs.data());
   index.erase(id);
-  auto next = pairs.erase(pairs.begin() + (pair - pairs.data()));
+  pairs.erase(pairs.begin() + static_cast<long>(place));
   if (pairs.size() < kIndexFrom) {
     index.clear();
-  } else {
-    for (; next != pairs.end(); ++next) --index[next->id];
+  } else if (place < pairs.size()) {
+    for (auto& [key, at] : index) at -= at > place ? 1 : 0;
   }
   return true;
 }
@@ -132,6 +134,7 @@ std::string LazyAdvice(const LazyObject& lazy, const std::string& otherwise) {
 }
 
 Value Arena::List(std::vector<Value> items, Type type) {
+  budget_.bytes -= sizeof(ListObject);
   lists_.push_back({std::move(items)});
   Value out;
   out.type = type;
@@ -140,6 +143,7 @@ Value Arena::List(std::vector<Value> items, Type type) {
 }
 
 Value Arena::Dict(bool config) {
+  budget_.bytes -= sizeof(DictObject);
   dicts_.emplace_back();
   dicts_.back().config = config;
   Value out;
@@ -155,6 +159,9 @@ Value Arena::Set() {
 }
 
 Value Arena::Function(FunctionObject function) {
+  budget_.bytes -= static_cast<int64_t>(sizeof(FunctionObject) + function.name.size() +
+                                        function.defaults.size() * sizeof(Value) +
+                                        function.captured.size() * sizeof(function.captured[0]));
   functions_.push_back(std::move(function));
   Value out;
   out.type = Type::kFunction;
@@ -163,6 +170,7 @@ Value Arena::Function(FunctionObject function) {
 }
 
 Value Arena::Lazy(LazyObject lazy) {
+  budget_.bytes -= static_cast<int64_t>(sizeof(LazyObject) + lazy.module.size() + lazy.name.size());
   lazies_.push_back(std::move(lazy));
   Value out;
   out.type = Type::kLazy;
@@ -200,7 +208,7 @@ bool KeyId(const Value& key, std::string* id, int depth) {
       *id = "t";
       for (const Value& item : key.list->items) {
         std::string part;
-        if (depth > 20 || !KeyId(item, &part, depth + 1)) return false;
+        if (depth > 20 || id->size() > kMaxKey || !KeyId(item, &part, depth + 1)) return false;
         *id += std::to_string(part.size()) + ":" + part;
       }
       return true;

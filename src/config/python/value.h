@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -138,8 +139,17 @@ struct LazyObject {
 // import; for others `otherwise`.
 std::string LazyAdvice(const LazyObject& lazy, const std::string& otherwise);
 
+// What one evaluation may use, over all files that it reads.
+struct Budget {
+  int64_t steps = 5'000'000;     // expressions and statements evaluated
+  int64_t bytes = 256 << 20;     // strings and elements made
+  int64_t looked = 200'000'000;  // elements, and bytes of long strings, gone through by builtins
+};
+
+// Takes the objects that it makes, not what they hold, off its budget.
 class Arena {
  public:
+  Budget& budget() { return budget_; }
   Value List(std::vector<Value> items = {}, Type type = Type::kList);
   Value Dict(bool config = false);
   Value Set();
@@ -147,13 +157,15 @@ class Arena {
   Value Lazy(LazyObject lazy);
 
  private:
+  Budget budget_;
   std::deque<ListObject> lists_;
   std::deque<DictObject> dicts_;
   std::deque<FunctionObject> functions_;
   std::deque<LazyObject> lazies_;
 };
 
-// The text by which a dict finds its key; false when the type isn't hashable, and for NaN.
+// The text by which a dict finds its key; false when the type isn't hashable, for NaN, and for
+// tuples whose text would be longer than a MiB.
 bool KeyId(const Value& key, std::string* id, int depth = 0);
 
 // Python's str(), repr() and ascii(). They throw a std::string, a message, for what has no text
@@ -174,9 +186,8 @@ inline constexpr char kSortIt[] = "sort it: sorted(...)";
 // A set, or what is made of one, with several elements.
 bool NoOrder(const Value& value);
 
-// A string's characters, and the number of the character that a string is.
-std::vector<std::string> Characters(const std::string& text);
-uint32_t CodePoint(const std::string& character);
+// The number of the character that a string is.
+uint32_t CodePoint(std::string_view character);
 
 // Of an int of either kind, without its sign.
 uint64_t Magnitude(const Value& value);

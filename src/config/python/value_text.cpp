@@ -4,8 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 
-#include "src/config/python/evaluator.h"
+#include "src/config/python/text_search.h"
+#include "src/config/python/value.h"
 
 namespace xp::config::python {
 namespace {
@@ -39,14 +41,16 @@ std::string Escape(uint32_t code) {
                           : fmt::format("\\U{:08x}", code);
 }
 
-std::string QuotedRepr(const std::string& text) {
-  char quote =
-      text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
+// Of its first `most` bytes.
+std::string QuotedRepr(std::string_view text, size_t most) {
+  char quote = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
   std::string out(1, quote);
-  for (const std::string& character : Characters(text)) {
+  for (size_t at = 0; at < text.size() && at < most;) {
+    const std::string_view character = FirstCharacter(text.substr(at));
     const uint32_t code = CodePoint(character);
+    at += character.size();
     if (character[0] == quote || code == '\\') {
-      out += '\\' + character;
+      out.append(1, '\\').append(character);
     } else if (code == '\n' || code == '\t' || code == '\r') {
       out += code == '\n' ? "\\n" : code == '\t' ? "\\t" : "\\r";
     } else if (code < 0x20 || code == 0x7f || Escaped(code)) {
@@ -77,7 +81,7 @@ class Writer {
     }
     switch (value.type) {
       case Type::kString:
-        out_ += QuotedRepr(value.Text());
+        out_ += QuotedRepr(value.Text(), exact_ ? value.Text().size() : kMaxShown);
         return;
       case Type::kList:
       case Type::kTuple:
@@ -192,10 +196,13 @@ std::string Str(const Value& value) {
 std::string Repr(const Value& value) { return Writer(true).Text(value); }
 
 std::string Ascii(const Value& value) {
+  const std::string text = Repr(value);
   std::string out;
-  for (const std::string& character : Characters(Repr(value))) {
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view character = FirstCharacter(std::string_view(text).substr(at));
     const uint32_t code = CodePoint(character);
-    out += code < 0x80 ? character : Escape(code);
+    out += code < 0x80 ? std::string(character) : Escape(code);
+    at += character.size();
   }
   return out;
 }
@@ -206,18 +213,7 @@ std::string KeyText(const Value& key) {
 
 std::string Shown(const Value& value) { return Writer(false).Text(value); }
 
-std::vector<std::string> Characters(const std::string& text) {
-  std::vector<std::string> characters;
-  for (size_t i = 0; i < text.size();) {
-    size_t end = i + 1;
-    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
-    characters.push_back(text.substr(i, end - i));
-    i = end;
-  }
-  return characters;
-}
-
-uint32_t CodePoint(const std::string& character) {
+uint32_t CodePoint(std::string_view character) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(character[i]); };
   if (character.size() == 1) return byte(0);
   uint32_t code = byte(0) & (0xffU >> (character.size() + 1));

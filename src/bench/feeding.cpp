@@ -192,7 +192,7 @@ void MeasureEndToEndInto(const Case& given, const EndToEndPart& part, Photos& ph
   c.height = c.width = part.size;
   photos.Require();
   Stopwatch watch;
-  Trial trial(c);
+  Trial trial(c, stop);
   if (trial.model().task() != models::Task::kClassification) {
     throw UsageError({.what = "end to end is measured with classifiers, not with " + c.model,
                       .next = "`exp run` of a detector reports its img/s an epoch"});

@@ -62,7 +62,7 @@ double Settle(Trial& trial, const Case& c, double step, const TimeBound& bound, 
 
 void Measure(const Case& c, StopFlag stop, Row* row) {
   Stopwatch watch;
-  Trial trial(c);
+  Trial trial(c, stop);
   row->device = trial.device();
   row->c.precision = trial.precision();
   row->reason = trial.precision_note();

@@ -149,7 +149,7 @@ void RequireMemory(graph::Backend& backend, uint64_t bytes) {
                   .where = backend.name()});
 }
 
-Trial::Trial(const Case& c) {
+Trial::Trial(const Case& c, StopFlag stop) {
   train::OpenedDevice device = OpenBackend(c);
   const DType compute = device.compute;
   backend_ = std::move(device.backend);
@@ -165,7 +165,9 @@ Trial::Trial(const Case& c) {
   params_ = std::make_unique<graph::ParamBuffers>(*backend_, layout, compute, true,
                                                   train::OptimizerSlotCount(optimizer_), false);
   Initialize(*layout);
+  backend_->StopAt(stop);
   program_ = std::make_unique<graph::Program>(*backend_, std::move(*t.graph), *params_);
+  backend_->StopAt(nullptr);
   SetSynthetic();
 }
 

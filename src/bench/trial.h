@@ -40,7 +40,7 @@ void RequireMemory(graph::Backend& backend, uint64_t bytes);
 
 class Trial {
  public:
-  explicit Trial(const Case& c);
+  explicit Trial(const Case& c, StopFlag stop = nullptr);
 
   void Start();  // one step, without waiting
   void Wait() { backend_->Synchronize(); }

@@ -16,6 +16,10 @@ class UncapturedBackend : public graph::Backend {
   const std::string& name() const override { return inner_->name(); }
   const std::string& description() const override { return inner_->description(); }
   bool is_cuda() const override { return inner_->is_cuda(); }
+  void StopAt(StopFlag stop) override {
+    Backend::StopAt(stop);
+    inner_->StopAt(stop);
+  }
   std::unique_ptr<graph::Kernel> CreateKernel(const graph::Graph& g, const graph::Op& op) override {
     return inner_->CreateKernel(g, op);
   }

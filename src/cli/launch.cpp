@@ -211,25 +211,26 @@ std::unique_ptr<record::RunWriter> Begin(const Launch& launch, const Prepared& p
   return writer;
 }
 
+// A run that would end before its first step isn't begun.
+void RefuseStopped() {
+  if (!StopSignals::flag()) return;
+  throw Error(ErrorKind::kInterrupted,
+              {.what = "stopped before the run began", .next = "start it again"});
+}
+
 // Makes our own trainer ready. What that refuses is thrown, before any run is recorded; another
 // failure (of the GPU, of memory) is one of the run, and given back.
 std::exception_ptr MakeReady(OwnTraining& own) {
   try {
     own.MakeReady();
   } catch (const Error& e) {
+    if (e.kind() == ErrorKind::kInterrupted) RefuseStopped();
     if (e.kind() == ErrorKind::kUsage) throw;
     return std::current_exception();
   } catch (const std::exception&) {
     return std::current_exception();
   }
   return nullptr;
-}
-
-// A run that would end before its first step isn't begun.
-void RefuseStopped() {
-  if (!StopSignals::flag()) return;
-  throw Error(ErrorKind::kInterrupted,
-              {.what = "stopped before the run began", .next = "start it again"});
 }
 
 // Trains, whoever does; `failed`: why our own trainer isn't ready.

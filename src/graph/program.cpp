@@ -13,7 +13,10 @@ namespace {
 std::vector<std::unique_ptr<Kernel>> CreateKernels(Backend& backend, const Graph& g) {
   std::vector<std::unique_ptr<Kernel>> kernels;
   kernels.reserve(g.ops().size());
-  for (const Op& op : g.ops()) kernels.push_back(backend.CreateKernel(g, op));
+  for (const Op& op : g.ops()) {
+    ThrowIfStopped(backend.stop());
+    kernels.push_back(backend.CreateKernel(g, op));
+  }
   return kernels;
 }
 

@@ -32,6 +32,7 @@ void ChooseDevice(const Reader& config, const TrainOptions& options, const Warn&
                                     config.Bool("deterministic", true), options.plans});
   s.backend = std::move(device.backend);
   if (options.wrap_backend) s.backend = options.wrap_backend(std::move(s.backend));
+  s.backend->StopAt(options.stop);
   s.compute = device.compute;
   if (!device.precision_note.empty()) warn("precision.cpu", device.precision_note);
 }
@@ -235,6 +236,7 @@ std::unique_ptr<Setup> PrepareTraining(const Reader& config, const TrainOptions&
           {*s->backend, *s->model, *s->params, s->compute, s->steps->arena()}, *s->val);
     });
   }
+  s->backend->StopAt(nullptr);  // from here on steps end first, and the state is saved
   return s;
 }
 
@@ -246,6 +248,7 @@ std::unique_ptr<Setup> PrepareStep(const Reader& config, const TrainOptions& opt
   const SetupObserver nobody{[](const std::string&, const std::string&) {},
                              [](const std::string&) {}};
   BuildSteps(config, options, shapes, nobody, *s);
+  s->backend->StopAt(nullptr);
   return s;
 }
 

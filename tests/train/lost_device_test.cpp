@@ -68,6 +68,28 @@ struct Diary : Observer {
 
 }  // namespace
 
+TEST_CASE("what makes the steps ready can be stopped, and afterwards steps end first") {
+  SmallDetector work({"data.train.times=1", "model.backbone.base_channels=8", "runner.max_epochs=1",
+                      "lr_config.policy=fixed", "~lr_config.warmup"});
+  const config::Node config = work.Config({});
+  StoppingObserver observer;
+  TrainOptions options = SmallDetector::Options(work.folder / "run");
+  options.stop = &observer.stop;
+  observer.stop = true;
+  try {
+    Training training(config, options, observer);
+    FAIL("it got ready");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kInterrupted);
+  }
+  CHECK_FALSE(std::filesystem::exists(work.folder / "run"));
+  observer.stop = false;
+  Training training(config, options, observer);
+  observer.stop_at = 2;
+  training.Run();
+  CHECK_FALSE(std::filesystem::is_empty(work.folder / "run"));  // the state of step 2
+}
+
 TEST_CASE(
     "a device lost in the middle leaves the checkpoint before, which goes on to the same bits") {
   SmallDetector work({"data.train.times=1", "model.backbone.base_channels=8", "runner.max_epochs=3",

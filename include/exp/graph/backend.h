@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exp/base/hash.h"
+#include "exp/base/stop.h"
 #include "exp/graph/graph.h"
 #include "exp/graph/step_passes.h"
 
@@ -80,6 +81,11 @@ class Backend {
   // What of step_passes.h makes a step faster here. The CPU, the reference, rewrites nothing.
   virtual StepPasses step_passes() const { return {}; }
 
+  // Making a kernel may search for plans, a minute for a large convolution: until it is given null,
+  // the flag is looked at meanwhile, and what it stops throws Error of kind kInterrupted.
+  virtual void StopAt(StopFlag stop) { stop_ = stop; }
+  StopFlag stop() const { return stop_; }
+
   // Throws UsageError when this backend can't run such an op (a type it lacks).
   virtual std::unique_ptr<Kernel> CreateKernel(const Graph& g, const Op& op) = 0;
 
@@ -104,6 +110,9 @@ class Backend {
   // each cuDNN plan in use, "<operation, type, shape> = <engine and knobs>". Given back through
   // CudaOptions::plans, the same choice is made again.
   virtual std::vector<std::string> PlanNotes() const { return {}; }
+
+ private:
+  StopFlag stop_ = nullptr;
 };
 
 // `threads` compute threads, 0: all cores that this process may use. The number decides bits.

@@ -32,7 +32,8 @@ struct TrainOptions {
   int threads = 0;                 // compute threads, 0: all cores of this machine
   int max_epochs = -1;             // -1: the config's runner.max_epochs
   std::vector<std::string> plans;  // StartEvent::plans of the run that this one repeats
-  StopFlag stop = nullptr;         // save, emit kInterrupted, return
+  // Save, emit kInterrupted, return; while the steps are built Error of kind kInterrupted.
+  StopFlag stop = nullptr;
   // Puts the opened device into another one that forwards to it: to measure, or to fail on purpose.
   std::function<std::unique_ptr<graph::Backend>(std::unique_ptr<graph::Backend>)> wrap_backend;
   // Written into each checkpoint's metadata: "exp.run", "exp.config" (identity of the config).

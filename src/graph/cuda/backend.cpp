@@ -102,6 +102,10 @@ class CudaBackend : public Backend {
   const std::string& description() const override { return description_; }
   bool is_cuda() const override { return true; }
   StepPasses step_passes() const override { return passes_; }
+  void StopAt(StopFlag stop) override {
+    Backend::StopAt(stop);
+    dnn_.StopAt(stop);
+  }
 
   std::unique_ptr<Kernel> CreateKernel(const Graph& g, const Op& op) override {
     Use();

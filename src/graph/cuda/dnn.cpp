@@ -117,7 +117,8 @@ std::shared_ptr<ConvPlan> Dnn::Plan(const ConvProblem& problem) {
     if (auto plan = Build(problem, choice, &why)) return Use(problem, choice, plan);
   }
   TunedPlan tuned = Borrow(problem);
-  if (!tuned.plan) tuned = FastestPlan(problem, maker_.Take({problem, ""}), &rates_, stream_);
+  if (!tuned.plan)
+    tuned = FastestPlan(problem, maker_.Take({problem, ""}), &rates_, stream_, stop_);
   if (!tuned.plan) {
     throw UsageError(
         {.what = fmt::format("cuDNN {} has no {}plan for a convolution: {}", version_text(),

@@ -31,6 +31,9 @@ class Dnn {
   // Says which problems will be asked for, in their order, so that their plans are made meanwhile.
   void Announce(const std::vector<ConvProblem>& problems);
 
+  // Plan() throws Error of kind kInterrupted soon after the flag is set; null: nothing stops it.
+  void StopAt(StopFlag stop) { stop_ = stop; }
+
   std::string version_text() const { return OpenCudnn().version_text(); }
   // "device = <GPU>, cuDNN <version>", then "<problem> = <choice>", sorted, of the plans handed out
   // so far; empty when there were none.
@@ -45,6 +48,7 @@ class Dnn {
                                 std::shared_ptr<ConvPlan> plan);
 
   cudaStream_t stream_;
+  StopFlag stop_ = nullptr;
   size_t engines_tried_;
   CudnnHandle handle_;
   std::shared_ptr<ConvTarget> target_;

@@ -177,9 +177,10 @@ class Bench {
 
 // Runs the candidates; those that fail are dropped. Returns those that weren't worth running.
 std::vector<PlanCandidate> TimeAll(const ConvProblem& problem, EngineRates* rates, Bench* bench,
-                                   std::vector<PlanCandidate>* candidates) {
+                                   std::vector<PlanCandidate>* candidates, StopFlag stop) {
   std::vector<PlanCandidate> timed, hopeless;
   for (PlanCandidate& candidate : *candidates) {
+    ThrowIfStopped(stop);
     if (rates->IsHopeless(problem, candidate.choice, bench->best())) {
       hopeless.push_back(std::move(candidate));
     } else if (bench->Time(&candidate)) {
@@ -215,7 +216,7 @@ bool TakeFastest(const ConvProblem& problem, std::vector<PlanCandidate> candidat
 }  // namespace
 
 TunedPlan FastestPlan(const ConvProblem& problem, MadePlans made, EngineRates* rates,
-                      cudaStream_t stream) {
+                      cudaStream_t stream, StopFlag stop) {
   TunedPlan result;
   result.why = std::move(made.why);
   auto start = std::chrono::steady_clock::now();
@@ -230,10 +231,13 @@ TunedPlan FastestPlan(const ConvProblem& problem, MadePlans made, EngineRates* r
   }
   bench.Fill();
   size_t known = made.candidates.size();
-  std::vector<PlanCandidate> hopeless = TimeAll(problem, rates, &bench, &made.candidates);
+  std::vector<PlanCandidate> hopeless = TimeAll(problem, rates, &bench, &made.candidates, stop);
   size_t left_out = hopeless.size();
   if (!TakeFastest(problem, std::move(made.candidates), &bench, &result)) {
-    std::erase_if(hopeless, [&](PlanCandidate& c) { return !bench.Time(&c); });
+    std::erase_if(hopeless, [&](PlanCandidate& c) {
+      ThrowIfStopped(stop);
+      return !bench.Time(&c);
+    });
     TakeFastest(problem, std::move(hopeless), &bench, &result);
     left_out = 0;
   }

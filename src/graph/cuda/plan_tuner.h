@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "exp/base/stop.h"
 #include "src/graph/cuda/engine_rates.h"
 #include "src/graph/cuda/plan_maker.h"
 
@@ -22,9 +23,9 @@ struct TunedPlan {
 // The fastest of some plans. With problem.deterministic one is accepted only after three runs, over
 // different content of the workspace and of the output, gave the same bits: some engines that don't
 // say so don't repeat. Plans of engines that `rates` calls hopeless are run only when no other will
-// do; what ran is added to it.
+// do; what ran is added to it. Throws Error of kind kInterrupted when it is stopped.
 TunedPlan FastestPlan(const ConvProblem& problem, MadePlans made, EngineRates* rates,
-                      cudaStream_t stream);
+                      cudaStream_t stream, StopFlag stop);
 
 // Measures one plan with the same test of repeatability; false when it fails or the device has no
 // room to try.

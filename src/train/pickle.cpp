@@ -13,6 +13,7 @@ namespace xp::train::pickle {
 namespace {
 
 constexpr size_t kMaxValues = 2'000'000;
+constexpr size_t kLongestName = 300;  // of a module and a function of it
 
 class Machine {
  public:
@@ -146,6 +147,7 @@ class Machine {
         return true;
       case 0x8d:
       case 0x8e:
+      case 0x96:
         PushText(Take(Number<uint64_t>()));
         return true;
       default:
@@ -317,7 +319,9 @@ class Machine {
     }
   }
 
+  // The texts may have been recalled: a few bytes each time for a copy of both.
   void PushGlobal(std::string_view module, std::string_view name) {
+    if (module.size() + name.size() > kLongestName) throw Bad("a global has no name");
     Push(Add({.kind = Kind::kGlobal, .text = fmt::format("{}.{}", module, name)}));
   }
 
@@ -340,7 +344,10 @@ class Machine {
   void PushOrderedDict(Ref arguments) {
     Value dict{.kind = Kind::kDict};
     if (!document_[arguments].items.empty()) {
-      for (Ref pair : document_[document_[arguments].items[0]].items) {
+      const std::vector<Ref>& pairs = document_[document_[arguments].items[0]].items;
+      // One list may be made a dict again and again.
+      if ((copied_ += pairs.size()) > kMaxValues) throw Bad("it has too many values");
+      for (Ref pair : pairs) {
         const std::vector<Ref>& entry = document_[pair].items;
         if (entry.size() == 2) dict.entries.emplace_back(entry[0], entry[1]);
       }
@@ -351,6 +358,7 @@ class Machine {
   std::string_view bytes_;
   const std::string& where_;
   size_t next_ = 0, at_ = 0;
+  size_t copied_ = 0;  // entries that came from elsewhere
   Document document_;
   std::vector<Ref> stack_;
   std::vector<size_t> marks_;

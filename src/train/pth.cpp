@@ -62,8 +62,9 @@ class StateDict {
       if (inner != nullptr && HasTensors(*inner)) return *inner;
     }
     if (HasTensors(root)) return root;
-    std::vector<Candidate> found;
-    FindStateDicts(root, "", 3, &found);
+    Search search;
+    FindStateDicts(root, "", 3, &search);
+    const std::vector<Candidate>& found = search.found;
     std::vector<Candidate> trained;
     std::copy_if(found.begin(), found.end(), std::back_inserter(trained),
                  [](const Candidate& c) { return !NamesAverage(c.path); });
@@ -111,26 +112,39 @@ class StateDict {
     const Value* dict;
   };
 
+  // A dict may lie in many others, or in itself: each is looked into once at each depth.
+  struct Search {
+    std::vector<Candidate> found;
+    std::map<const Value*, bool> has_layers;
+    std::set<std::pair<const Value*, int>> entered;
+  };
+
   // Dicts of tensors with names of layers (an optimizer's state has none) inside of `value`.
   void FindStateDicts(const Value& value, const std::string& path, int depth,
-                      std::vector<Candidate>* found) const {
-    if (value.kind != Kind::kDict || found->size() > kListed) return;
+                      Search* search) const {
+    if (value.kind != Kind::kDict || !search->entered.emplace(&value, depth).second) return;
     for (const auto& [key, item] : value.entries) {
+      if (search->found.size() > kListed) return;
       const Value& inner = doc_[item];
       if (doc_[key].kind != Kind::kString || inner.kind != Kind::kDict ||
           doc_[key].text.size() > 100)
         continue;
       const std::string at = fmt::format("{}[\"{}\"]", path, doc_[key].text);
-      bool layers = std::any_of(inner.entries.begin(), inner.entries.end(), [&](const auto& e) {
-        return doc_[e.first].kind == Kind::kString &&
-               doc_[e.first].text.find('.') != std::string::npos;
-      });
-      if (layers && HasTensors(inner)) {
-        found->push_back({at, &inner});
-      } else if (depth > 1) {
-        FindStateDicts(inner, at, depth - 1, found);
+      auto [known, added] = search->has_layers.emplace(&inner, false);
+      if (added && HasLayers(inner)) {
+        known->second = true;
+        search->found.push_back({at, &inner});
       }
+      if (!known->second && depth > 1) FindStateDicts(inner, at, depth - 1, search);
     }
+  }
+
+  bool HasLayers(const Value& dict) const {
+    bool layers = std::any_of(dict.entries.begin(), dict.entries.end(), [&](const auto& e) {
+      return doc_[e.first].kind == Kind::kString &&
+             doc_[e.first].text.find('.') != std::string::npos;
+    });
+    return layers && HasTensors(dict);
   }
 
   Error SeveralStateDicts(const std::vector<Candidate>& found) const {
@@ -260,6 +274,9 @@ class StateDict {
   }
 
   std::vector<int64_t> Integers(const std::string& name, const Value& list) const {
+    constexpr size_t kMostDimensions = 64;  // torch's
+    if (list.items.size() > kMostDimensions)
+      throw Bad(name, fmt::format("has {} dimensions", list.items.size()), "at most 64");
     std::vector<int64_t> values;
     for (pickle::Ref item : list.items) {
       if (doc_[item].kind != Kind::kInt || doc_[item].integer < 0)

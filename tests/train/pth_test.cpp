@@ -190,6 +190,10 @@ TEST_CASE("pickles that contradict themselves are refused with the byte") {
   CHECK(value(2) == 0);
   CHECK(value(3) == -2);
   CHECK(value(4) == 513);
+  // Protocol 5's bytearray.
+  const pickle::Document bytes =
+      ParsePickle(std::string_view("\x80\x05\x96\x03\0\0\0\0\0\0\0abc.", 15));
+  CHECK(bytes[bytes.root].text == "abc");
 }
 
 TEST_CASE(
@@ -287,6 +291,45 @@ TEST_CASE("a pickle that promises more than its file has is refused when it is o
   CHECK_THROWS_WITH(OpenPth(folder / "x.pth"), ContainsSubstring("share storages"));
 }
 
+TEST_CASE("a small pickle that recalls its parts takes neither time nor memory") {
+  const auto times = [](const std::string& text, size_t count) {
+    std::string all;
+    for (size_t i = 0; i < count; ++i) all += text;
+    return all;
+  };
+  // Names of functions, dicts of one list, and sizes: each recalled some ten thousand times.
+  CHECK_THROWS_WITH(ParsePickle("\x80\x02" + Text(std::string(100000, 'k')) + "q\x01" + "0" +
+                                times("h\x01h\x01\x93"
+                                      "0",
+                                      100000) +
+                                "N."),
+                    ContainsSubstring("a global has no name"));
+  const std::string pairs = "]q\x01(" + Text("a") + "N\x86q\x02" + times("h\x02", 20000) + "e0";
+  CHECK_THROWS_WITH(ParsePickle("\x80\x02" + pairs +
+                                "ccollections\nOrderedDict\nq\x03"
+                                "0" +
+                                times("h\x03h\x01\x85R0", 20000) + "N."),
+                    ContainsSubstring("too many values"));
+  TempFolder folder;
+  auto problem = [&](const std::string& entries) {
+    WriteFileAtomic(folder / "x.pth", LegacyFile(entries));
+    return ProblemOf(folder / "x.pth");
+  };
+  const std::string sizes = Int(1) +
+                            "q\x05"
+                            "0](" +
+                            times("h\x05", 100000) + "eq\x06";
+  CHECK_THAT(problem(Text("a") + Call("torch._utils", "_rebuild_tensor_v2",
+                                      Storage(4) + Int(0) + sizes + "h\x06\x89N")),
+             ContainsSubstring("has 100000 dimensions"));
+  // A dict that holds itself under very many names.
+  std::string selves;
+  for (int i = 0; i < 20000; ++i) selves += Text(std::to_string(i)) + "h\x05";
+  CHECK_THAT(
+      problem(Text("used") + "]" + Tensor(4, 1) + "a" + Text("a") + "}q\x05(" + selves + "u"),
+      ContainsSubstring("no state dict"));
+}
+
 TEST_CASE("sizes whose product wraps round to nothing are refused") {
   TempFolder folder;
   // 2^62 floats at one place of a storage that is said to hold them: their bytes are 2^64, or none.
@@ -349,6 +392,9 @@ TEST_CASE("a state dict is found inside of other dicts, averages aside, and said
       open(Text("epoch") + Int(3) + used + Text("model") + Call("my.code", "Net", "")),
       ContainsSubstring("`epoch`, `list`, `model` (an object of `my.code.Net`)") &&
           ContainsSubstring("torch.load(path)[\"model\"].state_dict()"));
+  // One dict under two names is one.
+  CHECK(size(Text("a") + "}q\x05(" + Text("conv.weight") + Tensor(3, 1) + "u" + Text("b") +
+             "h\x05") == 3);
   // A dict that holds itself.
   CHECK_THROWS_WITH(open(used + Text("a") + "}q\x05(" + Text("b") + "h\x05u"),
                     ContainsSubstring("no state dict"));

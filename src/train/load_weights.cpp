@@ -38,12 +38,35 @@ bool IsReset(const std::string& name, const std::vector<std::string>& patterns) 
   return mmdetection && Fits(*mmdetection, patterns);
 }
 
+// Where the layers with an output a class are: of Faster R-CNN, SSD, a classifier.
+constexpr const char* kClassifierHead = "fc.";
+constexpr const char* kHeads[] = {"roi_heads.box_predictor.", "head.", kClassifierHead};
+
+const char* HeadOf(const graph::ParamLayout& layout) {
+  for (const char* head : kHeads) {
+    for (const graph::Param& p : layout.params())
+      if (p.name.starts_with(head)) return head;
+  }
+  return "";
+}
+
+bool IsClassifier(const graph::ParamLayout& layout) {
+  return std::none_of(layout.params().begin(), layout.params().end(),
+                      [](const graph::Param& p) { return p.name.starts_with("backbone."); });
+}
+
+// Of a detector: its layers that a classifier's file has, too.
+bool IsBackbone(const std::string& name) {
+  return name.starts_with("backbone.body.") || name.starts_with("backbone.features.");
+}
+
 // What the file must have. States that only training has ("loss_scale", "optimizer.step") are in no
 // file of weights; SSD's layers beyond VGG16's are in no classifier.
 std::set<std::string> Needed(const graph::ParamLayout& layout, bool backbone_only) {
   std::set<std::string> names;
+  const bool classifier = IsClassifier(layout);
   auto add = [&](const std::string& name) {
-    bool backbone = name.starts_with("backbone.body.") || name.starts_with("backbone.features.");
+    bool backbone = classifier ? !name.starts_with(kClassifierHead) : IsBackbone(name);
     if (backbone || !backbone_only) names.insert(name);
   };
   for (const graph::Param& p : layout.params()) add(p.name);
@@ -68,25 +91,41 @@ void FlipChannels(NamedTensor* t) {
   }
 }
 
-Error OtherShapes(const std::string& path, const std::vector<std::string>& shapes) {
-  return UsageError({.what = fmt::format("{} of the file's tensors don't fit the model:{}",
-                                         shapes.size(), Listed(shapes)),
-                     .where = path,
-                     .next = "use weights of this model, or start these layers anew: "
-                             "`reset: [roi_heads.box_predictor.*]` beside load_from"});
+struct OtherShape {
+  std::string name, file, model;
+};
+
+Error OtherShapes(const std::string& path, const std::vector<OtherShape>& shapes,
+                  const std::string& head) {
+  std::vector<std::string> lines;
+  bool others = false;
+  for (const OtherShape& s : shapes) {
+    lines.push_back(fmt::format("{} has shape {}, the model's {}", s.name, s.file, s.model));
+    others = others || !s.name.starts_with(head);
+  }
+  return UsageError(
+      {.what = fmt::format("{} of the file's tensors don't fit the model:{}", lines.size(),
+                           Listed(lines)),
+       .where = path,
+       .next = others ? "use weights of this model, of its depth, width and type, or list the "
+                        "layers to start anew in `reset` beside load_from"
+                      : fmt::format("use weights of this model, or start its head anew: "
+                                    "`reset: [{}*]` beside load_from",
+                                    head)});
 }
 
-Error Missing(const std::string& path, const std::set<std::string>& missing,
-              const std::vector<UnreadTensor>& unread) {
+Error Missing(const TensorFile& file, const std::set<std::string>& missing, bool for_backbone) {
   std::vector<std::string> names(missing.begin(), missing.end());
-  const std::string passed_over = UnreadText(unread);
+  const std::string passed_over = UnreadText(file.unread());
   return UsageError(
       {.what = fmt::format("lacks {} tensors of the model:{}{}{}", names.size(), Listed(names),
                            passed_over.empty() ? "" : "\n    ", passed_over),
-       .where = path,
+       .where = file.path(),
        .expected = "weights of this model with names of torchvision, mmdetection or timm",
-       .next = "see the file's names with `exp weights show`, or list the layers to start "
-               "anew in `reset`"});
+       .next = for_backbone ? "a classifier's weights start the backbone: model.backbone.init_cfg: "
+                              "{type: Pretrained, checkpoint: FILE} instead of load_from"
+                            : "see the file's names with `exp weights show`, or list the layers "
+                              "to start anew in `reset`"});
 }
 
 // A file's tensors for a model, found by names and shapes alone.
@@ -98,6 +137,15 @@ struct Match {
   std::vector<Tensor> tensors;
   std::vector<std::string> initial;  // left at their first values, as `reset` asks
 };
+
+// For a detector: a backbone alone, a classifier's above all.
+bool IsBackboneAlone(const Match& match) {
+  if (match.tensors.empty())
+    return match.file->Find("conv1.weight") != nullptr ||
+           match.file->Find("features.0.weight") != nullptr;
+  return std::all_of(match.tensors.begin(), match.tensors.end(),
+                     [](const Match::Tensor& tensor) { return IsBackbone(tensor.name); });
+}
 
 // Takes what `reset` names out of what is missing.
 std::vector<std::string> TakeReset(const std::vector<std::string>& reset,
@@ -117,16 +165,20 @@ std::vector<std::string> TakeReset(const std::vector<std::string>& reset,
 Match MatchWeights(const WeightSource& source, const graph::ParamLayout& layout) {
   RenameOptions rename;
   rename.background = source.background;
-  rename.as_backbone = source.backbone_only;
+  const bool classifier = IsClassifier(layout);
+  rename.as_backbone = source.backbone_only && !classifier;
+  rename.as_classifier = classifier;
   Match match;
   match.file = Rename(OpenTensorFile(source.path), rename);
   std::set<std::string> missing = Needed(layout, source.backbone_only);
   for (const std::string& name : missing)
     if (!IsReset(name, source.reset)) match.file->RequireRead(name);
-  std::vector<std::string> other_shapes;
+  std::vector<OtherShape> other_shapes;
   for (const TensorInfo& tensor : match.file->tensors()) {
     std::optional<graph::Shape> shape = ShapeInFiles(layout, tensor.name);
-    bool wanted = shape && (!source.backbone_only || tensor.name.starts_with("backbone."));
+    const bool below = classifier ? !tensor.name.starts_with(kClassifierHead)
+                                  : tensor.name.starts_with("backbone.");
+    bool wanted = shape && (!source.backbone_only || below);
     if (!wanted || !IsFloat(tensor.type) || IsReset(tensor.name, source.reset)) continue;
     missing.erase(tensor.name);
     const std::string average = EmaTensorName(tensor.name);
@@ -134,14 +186,15 @@ Match MatchWeights(const WeightSource& source, const graph::ParamLayout& layout)
     bool use_average = source.averages && match.file->Find(average) != nullptr;
     match.tensors.push_back({tensor.name, use_average ? average : tensor.name});
     if (!SameShape(tensor.shape, *shape)) {
-      other_shapes.push_back(fmt::format("{} has shape {}, the model's {}", tensor.name,
-                                         graph::ShapeText(tensor.shape), graph::ShapeText(*shape)));
+      other_shapes.push_back(
+          {tensor.name, graph::ShapeText(tensor.shape), graph::ShapeText(*shape)});
     }
   }
-  if (!other_shapes.empty()) throw OtherShapes(source.path, other_shapes);
+  if (!other_shapes.empty()) throw OtherShapes(source.path, other_shapes, HeadOf(layout));
   match.initial = TakeReset(source.reset, &missing);
-  if (!missing.empty()) throw Missing(source.path, missing, match.file->unread());
-  return match;
+  if (missing.empty()) return match;
+  const bool for_backbone = !classifier && !source.backbone_only && IsBackboneAlone(match);
+  throw Missing(*match.file, missing, for_backbone);
 }
 
 std::string BackboneFile(const config::Reader& config) {
@@ -208,17 +261,6 @@ std::vector<data::Category> RecordedCategories(const TensorFile& file) {
 }
 
 namespace {
-
-// Where the layers with an output a class are: of Faster R-CNN, SSD, a classifier.
-constexpr const char* kHeads[] = {"roi_heads.box_predictor.", "head.", "fc."};
-
-const char* HeadOf(const graph::ParamLayout& layout) {
-  for (const char* head : kHeads) {
-    for (const graph::Param& p : layout.params())
-      if (p.name.starts_with(head)) return head;
-  }
-  return "";
-}
 
 // A head of as many classes fits, whatever they are.
 bool TakesOverOtherClasses(const WeightSource& source, const LoadedWeights& loaded,

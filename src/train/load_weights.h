@@ -18,7 +18,7 @@ struct WeightSource {
   std::string path;  // .safetensors or .pth
   std::vector<std::string>
       reset;  // patterns of layers to leave as they are, in our names or mmdetection's
-  bool backbone_only = false;                  // a classifier's weights for a detector
+  bool backbone_only = false;                  // what lies below the model's heads
   Background background = Background::kFirst;  // of the model
   // The file's network sees blue first (Caffe's): its first layer is turned around. Checkpoints of
   // ours see red first whatever the config says.

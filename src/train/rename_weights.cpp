@@ -136,7 +136,8 @@ class RenamedFile : public TensorFile {
     if (classifier_ && name.starts_with("head.fc.")) name.remove_prefix(5);
     std::optional<std::string> ours =
         classifier_ && name.starts_with("fc.") ? std::string(name) : ToOurName(from, name);
-    if (classifier_ && ours && ours->starts_with("backbone.body.")) ours->erase(0, 14);
+    const bool bare = classifier_ || options_.as_classifier;
+    if (bare && ours && ours->starts_with("backbone.body.")) ours->erase(0, 14);
     return ours && options_.as_backbone ? AsBackbone(*ours) : ours;
   }
 

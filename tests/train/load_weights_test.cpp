@@ -198,6 +198,66 @@ TEST_CASE("a classifier's weights start the backbone alone") {
   CHECK_THROWS_WITH(load(path), ContainsSubstring("lacks 2 tensors"));
 }
 
+TEST_CASE("a backbone's weights start a classifier, whatever stands before their names") {
+  TempFolder folder;
+  const std::string path = folder / "r.safetensors";
+  const auto load = [&](const std::string& config) {
+    graph::ParamLayout layout;
+    FlatState state;
+    layout.AddParam(
+        {.name = "conv1.weight", .shape = {2, 1, 1, 1}, .layout = graph::WeightLayout::kConv});
+    layout.AddParam({.name = "bn1.weight", .shape = {2}, .is_norm = true});
+    layout.AddParam({.name = "fc.bias", .shape = {3}, .is_bias = true});
+    state.params.resize(static_cast<size_t>(layout.param_elements()), -1);
+    LoadInitialWeights(
+        config::Reader(config::LoadText(config, "a.yaml").root), layout, {},
+        [](const std::string&, const std::string&) {}, &state);
+    std::vector<float> values;
+    for (const graph::Param& p : layout.params())
+      values.insert(values.end(), state.params.begin() + p.offset,
+                    state.params.begin() + p.offset + p.elements());
+    return values;
+  };
+  const std::string backbone =
+      "model: {backbone: {init_cfg: {type: Pretrained, checkpoint: \"" + path + "\"}}}";
+  const std::string whole = "load_from: \"" + path + "\"\n";
+  const std::vector<float> started{5, 6, 7, 8, -1, -1, -1};
+  // torchvision's or timm's; mmpretrain's or a training without labels; a detector's of ours.
+  for (const char* before : {"", "module.", "backbone.", "module.backbone.", "backbone.body."}) {
+    INFO(before);
+    Write(path, {{fmt::format("{}conv1.weight", before), {5, 6}},
+                 {fmt::format("{}bn1.weight", before), {7, 8}}});
+    CHECK(load(backbone) == started);
+    CHECK(load(whole + "reset: ['fc.*']") == started);
+    CHECK_THROWS_WITH(load(whole), ContainsSubstring("lacks 1 tensors of the model:\n    fc.bias"));
+  }
+  // The file's own head is left alone, of whatever shape it is.
+  Write(path, {{"conv1.weight", {5, 6}}, {"bn1.weight", {7, 8}}, {"fc.bias", {1, 2, 3, 4}}});
+  CHECK(load(backbone) == started);
+  CHECK_THROWS_WITH(load(whole), ContainsSubstring("fc.bias has shape [4], the model's [3]") &&
+                                     ContainsSubstring("`reset: [fc.*]`"));
+  Write(path, {{"conv1.weight", {5, 6}}, {"bn1.weight", {7, 8, 9}}, {"fc.bias", {1, 2, 3}}});
+  CHECK_THROWS_WITH(load(backbone), ContainsSubstring("bn1.weight has shape [3], the model's [2]"));
+  Write(path, {{"conv1.weight", {5, 6}}});
+  CHECK_THROWS_WITH(load(backbone), ContainsSubstring("lacks 1 tensors of the model:\n    bn1"));
+}
+
+TEST_CASE("a detector that is to begin with a backbone's file alone is told where that belongs") {
+  TempFolder folder;
+  const std::string path = folder / "r.safetensors";
+  for (const char* before : {"", "backbone.", "module."}) {
+    Write(path, {{fmt::format("{}conv1.weight", before), {5, 6}},
+                 {fmt::format("{}bn1.weight", before), {7, 8}},
+                 {fmt::format("{}bn1.running_mean", before), {1, 2}}});
+    CHECK_THAT(Refusal({.path = path}), ContainsSubstring("model.backbone.init_cfg"));
+  }
+  // A detector's, of which something is missing.
+  auto tensors = kMmdetection;
+  tensors.pop_back();
+  Write(path, tensors);
+  CHECK_THAT(Refusal({.path = path}), ContainsSubstring("exp weights show"));
+}
+
 TEST_CASE("a head that was trained on other classes is taken over, and said") {
   TempFolder folder;
   const std::string path = folder / "m.safetensors";

@@ -55,6 +55,9 @@ struct RenameOptions {
   // A classifier's weights become a detector's backbone: ResNets get `backbone.body.` in front,
   // VGG16 the places of torchvision's SSD; the classifier's own layers are left out.
   bool as_backbone = false;
+  // A backbone's weights, a detector's or those of a training without labels, become a
+  // classifier's: `backbone.body.` in front of a ResNet's layers goes.
+  bool as_classifier = false;
 };
 
 // The file with other names, and with its box head's rows moved to where `background` wants them.

@@ -139,8 +139,7 @@ class WorkDir {
     std::error_code error;
     for (fs::path at = folder; !fs::exists(at, error) && !error; at = at.parent_path())
       made_.push_back(at);
-    error.clear();
-    fs::create_directories(folder, error);
+    error = MakeFolders(folder);
     if (!error && ::access(folder.c_str(), W_OK) == 0) return;
     RemoveMade();
     throw UsageError({.what = "the folder for checkpoints can't be " +
@@ -155,11 +154,18 @@ class WorkDir {
   // Another launch that looked whether it could make it may have taken it away again.
   void Keep() {
     made_.clear();
-    std::error_code error;
-    fs::create_directories(folder_, error);
+    MakeFolders(folder_);
   }
 
  private:
+  // Others that only look take away what they made, also between two steps of this.
+  static std::error_code MakeFolders(const fs::path& folder) {
+    constexpr int kTries = 1000;
+    std::error_code error = std::make_error_code(std::errc::no_such_file_or_directory);
+    for (int i = 0; i < kTries && error == std::errc::no_such_file_or_directory; ++i)
+      fs::create_directories(folder, error);
+    return error;
+  }
   void RemoveMade() {
     std::error_code error;  // one that isn't empty stays
     for (const fs::path& folder : made_) fs::remove(folder, error);

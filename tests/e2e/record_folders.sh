@@ -62,4 +62,11 @@ run c.yaml --set "+data={train: {ann_file: $dir/ann.json, img_prefix: images/}}"
 export EXP_STORE=st
 run c.yaml --set "+data={train: {ann_file: $dir/ann.json, img_prefix: $dir/link/images}}" --set "+snapshot={exclude: [$dir/link/more]}" -- true
 is "$(changed)" "[]"
+unset EXP_STORE
+
+# Twenty begin at once where there is neither a store nor a folder for their checkpoints.
+repo; pids=()
+for i in $(seq 20); do "$exp" run c.yaml --name r$i -- true >"$dir/out$i" 2>&1 & pids+=($!); done
+for i in $(seq 20); do wait "${pids[i - 1]}" || fail "run $i of 20: $(cat "$dir/out$i")"; done
+is "$("$exp" ls --json | grep -c '"state": "finished"')" 20
 echo "ok"

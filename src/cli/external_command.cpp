@@ -79,7 +79,12 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 }
 
 Error NotStarted(const std::string& program, int error) {
-  return UsageError({.what = "the program can't be started: " + std::string(std::strerror(error)),
+  std::error_code unknown;
+  const bool there = program.find('/') != std::string::npos && fs::exists(program, unknown);
+  const std::string why = error == ENOENT && there
+                              ? "what runs it (the `#!` of its first line, its loader) isn't there"
+                              : std::strerror(error);
+  return UsageError({.what = "the program can't be started: " + why,
                      .where = program,
                      .expected = "an executable, by path or on the PATH",
                      .next = "check its path and mode; what needs a shell is `-- sh -c \"...\"`"});

@@ -149,6 +149,10 @@ bool MetricsFile::Recorded(const fs::path& checkpoint) const {
 void MetricsFile::AddCheckpoint(const fs::path& path) {
   fs::path file = (path.is_absolute() ? path : work_dir_ / path).lexically_normal();
   std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {  // a pipe would be waited for
+    return writer_.Warning("metrics.checkpoint", file.string() + ": is no regular file", step_);
+  }
   int64_t bytes = static_cast<int64_t>(fs::file_size(file, error));
   try {
     std::string hash = HashFile(file).Hex();

@@ -67,7 +67,7 @@ void VerifyCheckpoints(const Database& db,
     ++report.checkpoints;
     std::filesystem::path file = s.Text(0);
     std::error_code error;
-    if (!std::filesystem::exists(file, error)) {
+    if (!std::filesystem::is_regular_file(file, error)) {
       report.notes.push_back("checkpoint " + file.string() + " is not there any more");
       continue;
     }

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "exp/record/reader.h"
 #include "src/record/sqlite.h"
 
@@ -70,8 +71,9 @@ int64_t Newest(const Database& db, const std::string& selector) {
 
 }  // namespace
 
-int64_t ResolveRun(const Store& store, const std::string& selector) {
+int64_t ResolveRun(const Store& store, const std::string& given) {
   const Database& db = store.db();
+  const std::string selector = ValidUtf8(given);  // as names are recorded
   if (CountsBack(selector)) return Newest(db, selector);
   std::vector<Candidate> exact = Find(db, "id=?1", selector);
   if (exact.size() == 1) return exact[0].seq;

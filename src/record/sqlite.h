@@ -39,7 +39,9 @@ class Database {
   Database& operator=(const Database&) = delete;
 
   sqlite3* handle() const { return db_; }
+  // What messages name; of a copy, or a URI, the file that the user knows.
   const std::filesystem::path& file() const { return file_; }
+  void NameAs(const std::filesystem::path& file) { file_ = file; }
   void Exec(const std::string& sql);
   int64_t LastRowId() const { return sqlite3_last_insert_rowid(db_); }
   int Changes() const { return sqlite3_changes(db_); }

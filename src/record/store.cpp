@@ -96,6 +96,7 @@ std::unique_ptr<Database> OpenCopy(const fs::path& file) {
     auto db = std::make_unique<Database>(copy, Database::Mode::kReadWrite);
     Migrate(*db, EmbeddedMigrations(), KeepCopy::kNo);
     Statement(*db, "SELECT count(*) FROM sqlite_master").Step();
+    db->NameAs(file);
     return db;
   } catch (const SqliteError&) {  // no room for it
     return nullptr;
@@ -116,7 +117,10 @@ std::unique_ptr<Database> OpenForReading(const fs::path& folder) {
     std::error_code error;
     uintmax_t log = fs::file_size(file.string() + "-wal", error);
     db = !error && log > 0 ? OpenCopy(file) : nullptr;
-    if (!db) db = std::make_unique<Database>(ImmutableUri(file), Database::Mode::kReadOnly);
+    if (!db) {
+      db = std::make_unique<Database>(ImmutableUri(file), Database::Mode::kReadOnly);
+      db->NameAs(file);
+    }
   }
   int newest = static_cast<int>(EmbeddedMigrations().size());
   CheckVersion(*db, newest);

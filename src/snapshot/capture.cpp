@@ -94,6 +94,15 @@ std::string Capture::CleanName(const std::string& path) {
   return redactor_.Text(PathText(path), "a name");
 }
 
+// Also of "me:password@host:path", which is no URL.
+std::string Capture::CleanUrl(std::string url, const std::string& place) {
+  const size_t at = url.find('@'), colon = url.find(':');
+  if (at != std::string::npos && colon < at && url.find("://") == std::string::npos &&
+      url.find('/') > at)
+    url = redactor_.Secret(url.substr(0, at), "url-credentials", place) + url.substr(at);
+  return redactor_.Text(url, place);
+}
+
 std::string Capture::Reason(const std::string& what) {
   return redactor_.Text(what + GitReason(), "a message of git");
 }
@@ -219,7 +228,7 @@ void Capture::Describe(git_repository* repo, json& out) {
     const char* url = git_remote_url(remote);
     std::string name = CleanName(own);
     remotes.push_back(
-        {{"name", name}, {"url", PathText(redactor_.Text(url ? url : "", "remote " + name))}});
+        {{"name", name}, {"url", PathText(CleanUrl(url ? url : "", "remote " + name))}});
   }
   out["remotes"] = remotes;
 }

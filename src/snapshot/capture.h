@@ -58,6 +58,7 @@ class Capture {
                         const char* what, const Paths& paths, nlohmann::json& out);
   bool HoldsSecret(git_repository* repo, const git_oid& id);
   std::string CleanName(const std::string& path);
+  std::string CleanUrl(std::string url, const std::string& place);
   std::string Reason(const std::string& what);
   // `untracked`: those of `paths` that nobody called code yet.
   void AddFiles(const std::string& workdir, const std::set<std::string>& paths,

@@ -102,6 +102,13 @@ Separator FindSeparator(std::string_view text, size_t i) {
   return out;
 }
 
+// The length of "Bearer " and such in front of a credential.
+size_t SchemeLength(std::string_view text, size_t at) {
+  for (std::string_view scheme : {"Bearer ", "bearer ", "Basic ", "Token ", "token ", "ApiKey "})
+    if (text.substr(at, scheme.size()) == scheme) return scheme.size();
+  return 0;
+}
+
 TokenMatch InQuotes(std::string_view text, size_t i, NameKind kind, std::string_view name) {
   // Within a JSON string (a notebook's cell) the quotes are escaped themselves.
   bool escaped = text[i] == '\\';
@@ -112,7 +119,7 @@ TokenMatch InQuotes(std::string_view text, size_t i, NameKind kind, std::string_
     end += text[end] == '\\' && end + 1 < text.size() ? 2 : 1;
   }
   end = std::min(end, text.size());
-  if (text.substr(begin, 7) == "Bearer ") begin += 7;
+  begin = std::min(begin + SchemeLength(text, begin), end);
   std::string_view value = text.substr(begin, end - begin);
   bool phrase = name.find("phrase") != std::string_view::npos;
   bool words = value.find_first_of(" \t\\") != std::string_view::npos && !phrase;
@@ -239,7 +246,7 @@ TokenMatch OnNextLine(std::string_view text, size_t i) {
 TokenMatch Bare(std::string_view text, const Separator& separator, NameKind kind,
                 std::string_view name) {
   size_t i = separator.value;
-  if (text.substr(i, 7) == "Bearer ") i += 7;
+  i += SchemeLength(text, i);
   size_t n = RunLength(text, i, IsSecretChar);
   std::string_view value = text.substr(i, n);
   char next = i + n < text.size() ? text[i + n] : '\n';

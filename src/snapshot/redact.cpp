@@ -137,7 +137,8 @@ void Redactor::LearnArgv(const std::vector<std::string>& argv) {
     if (!SecretName(name)) continue;
     if (equal != std::string::npos) {
       LearnArgument(argv[i].substr(equal + 1));
-    } else if (name.rfind("-", 0) == 0 && i + 1 < argv.size()) {
+    } else if (i + 1 < argv.size() &&  // `--token X`, `aws configure set aws_secret_access_key X`
+               (name.rfind("-", 0) == 0 || (StrongSecretName(name) && LooksSecret(argv[i + 1])))) {
       LearnArgument(argv[i + 1]);
     }
   }

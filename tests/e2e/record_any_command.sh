@@ -83,6 +83,9 @@ code=0; CODE=4 "$exp" reproduce first >out 2>&1 || code=$?
 git checkout -q a.yaml
 
 # Endings.
+printf '#!/nowhere/python\n' >script && chmod +x script
+refused 2 "./script: the program can't be started: what runs it (the \`#!\` of its first line" "$exp" run a.yaml --name broken -- ./script
+rm script out
 code=0; CODE=9 "$exp" run a.yaml --name failing -- ./train.sh {config} {work_dir} >out || code=$?
 [ $code = 1 ] || fail "failing: $code"
 has "$("$exp" show failing)" "failed: the program ended with code 9"

@@ -10,7 +10,7 @@ trains() {
   expect 0 finished "$exp" run c.yaml --name $1 -- python3 $1.py
 }
 curve() { "$exp" log "$1" --json | python3 -c 'import json, sys; print([(r["step"], r["values"]["loss"]) for r in map(json.loads, sys.stdin)])'; }
-warned() { "$exp" show "$1" --json | python3 -c 'import json, sys; print([w["code"] + " " + w["message"].split(":", 1)[1] for w in json.load(sys.stdin)["warnings"]])'; }
+warned() { "$exp" show "$1" --json | python3 -c 'import json, sys; print([w["code"] + " " + w["message"].replace(w["message"].split(":", 1)[0] + ":" if w["code"] == "metrics.rewritten" else "", "", 1) for w in json.load(sys.stdin)["warnings"]])'; }
 is() { [ "$1" = "$2" ] || fail "expected \`$2\`, not \`$1\`"; }
 
 # Shorter than it was, and other lines: all that it ever held is recorded.
@@ -56,4 +56,14 @@ import json, sys
 print([(e["metrics"], e["losses"]) for e in json.load(sys.stdin)["epochs"]])')" \
   "[({'metrics': 0.25}, {'losses': [1, 2]}), ({'': 1, 'acc': 4, 'b': 2}, {'/b': 3}), ({}, {})]"
 is "$("$exp" log bare --json)" '{"attempt":1,"step":3,"values":{"loss//b":5,"loss/b":6}}'
+
+# A checkpoint that is none is told, and not waited for.
+trains pipe '
+work = os.environ["EXP_WORK_DIR"]
+os.mkfifo(work + "/pipe.pth"); os.mkdir(work + "/folder.pth")
+open(path, "w").write("".join(json.dumps({"epoch": i, "metrics": {"a": i}, "checkpoint": c}) + "\n"
+                              for i, c in enumerate(["pipe.pth", "folder.pth", "/dev/zero", "none.pth"])))'
+for file in pipe.pth folder.pth /dev/zero; do has "$(warned pipe)" "$file: is no regular file"; done
+has "$(warned pipe)" "none.pth: "
+is "$("$exp" show pipe --json | python3 -c 'import json, sys; r = json.load(sys.stdin); print(len(r["epochs"]), r["checkpoints"])')" "4 []"
 echo "numbers are recorded once, however their file is written"

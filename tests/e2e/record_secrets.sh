@@ -31,6 +31,7 @@ new "name of a branch" glpat- 20; git checkout -qb "fix-$s"
 new "remote, user and password"; git remote add origin "https://alice:$s@example.invalid/r.git"
 new "remote, token"; git remote add other "https://$s@example.invalid/r.git"
 new "remote with an @ in its password"; git remote add third "https://bob:p@$s@example.invalid/r.git"
+new "remote as ssh writes it, with a password"; git remote add fourth "dave:$s@example.invalid:r.git"
 new "remote of a submodule"; git -C sub remote set-url origin "https://carl:$s@example.invalid/l.git"
 
 # Changed, staged and untracked files.

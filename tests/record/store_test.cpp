@@ -169,6 +169,9 @@ TEST_CASE("a selector names one run or says which ones it could be", "[report12]
   RunWriter(t.path, {.name = "@best"});
   CHECK(ResolveRun(store, "@best") == 4);  // a name like any other
   RemoveRuns(store, {4});
+  RunWriter(t.path, {.name = "latin \xe9"});
+  CHECK(ResolveRun(store, "latin \xe9") > 3);  // as it was given, though it is no UTF-8
+  RemoveRuns(store, {ResolveRun(store, "@")});
   CHECK(ResolveRun(store, "first") == 1);
   CHECK(ResolveRun(store, a) == 1);
   CHECK(ResolveRun(store, b.substr(0, 11)) == 2);

@@ -272,6 +272,28 @@ TEST_CASE("the command line: programs whose options take a password") {
   CHECK(r.Argv(plain) == plain);
 }
 
+TEST_CASE("credentials behind a scheme's name, and behind the name of a setting") {
+  const std::string secret = "Zq10wK9rT10vXp4";
+  for (const char* scheme : {"Bearer", "Basic", "token", "Token", "ApiKey"}) {
+    for (const std::string quote : {"", "'", "\""}) {
+      Redactor r;
+      const std::string head = "Authorization: " + quote + scheme + " ";
+      INFO(head);
+      CHECK(r.Text(head + secret + quote, "f").find(secret) == std::string::npos);
+    }
+  }
+  CHECK(Redactor().Text("a token embedding128dim of words", "f") ==
+        "a token embedding128dim of words");
+  Redactor r;
+  const std::vector<std::string> argv = {"aws", "configure", "set", "aws_secret_access_key",
+                                         secret};
+  r.LearnArgv(argv);
+  CHECK(r.Argv(argv).back() == "[redacted:argument-secret]");
+  const std::vector<std::string> plain = {"tune", "password", "dictionary"};
+  r.LearnArgv(plain);
+  CHECK(r.Argv(plain) == plain);
+}
+
 TEST_CASE("special tokens of a language model are parameters, whatever they stand under") {
   Redactor r;
   for (const std::string text : {"<start>", "[BLANK]", "<|im_start|>", "<extra_id_0>"}) {

@@ -204,6 +204,7 @@ def stores():
         check(r.returncode == code, f"{args}: {r.returncode} {r.stdout}{r.stderr}")
         return r.stdout + r.stderr
     check("in-the-log" in other_user("ls"), "what is in the log is read")
+    check(f"error: {locked}/exp.db: no run is called" in other_user("show", "nobody", code=2).replace("`nobody`: ", ""), "its own place is named")
     for command in (["show", "@"], ["log", "@"], ["diff", "a", "b"], ["export", "@"], ["query", "SELECT name FROM run"], ["verify"]):
         other_user(*command)
     check("can't be written" in other_user("rm", "@", code=2), "rm of a read-only store")

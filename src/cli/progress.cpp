@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "exp/base/printable.h"
@@ -19,6 +20,9 @@ double Since(std::chrono::steady_clock::time_point t) {
 std::string ShortName(const std::string& name) {
   return name.starts_with("loss_") ? name.substr(5) : name;
 }
+
+// A NaN's sign says nothing.
+double Signless(double loss) { return std::isnan(loss) ? std::abs(loss) : loss; }
 
 }  // namespace
 
@@ -54,11 +58,12 @@ std::string Progress::Facts(const train::StepEvent& e) {
     images_ = 0;
     speed_from_ = Clock::now();
   }
-  std::string text = fmt::format("loss {:.4f}", e.total);
+  std::string text = fmt::format("loss {:.4f}", Signless(e.total));
   if (!o_.terminal && e.losses.size() > 1) {
     std::string terms;
     for (const auto& [name, value] : e.losses)
-      terms += fmt::format("{}{} {:.4f}", terms.empty() ? "" : ", ", ShortName(name), value);
+      terms +=
+          fmt::format("{}{} {:.4f}", terms.empty() ? "" : ", ", ShortName(name), Signless(value));
     text += " (" + terms + ")";
   }
   text += fmt::format("  lr {:.3g}  {:.1f} img/s", e.lr, images_per_second_);
@@ -105,7 +110,7 @@ void Progress::OnEvaluation(const train::EvaluationEvent& e) {
 void Progress::OnEpoch(const train::EpochEvent& e) {
   evaluation_.reset();
   std::string text =
-      fmt::format("epoch {}/{}  loss {:.4f}", e.epoch + 1, start_.max_epochs, e.total);
+      fmt::format("epoch {}/{}  loss {:.4f}", e.epoch + 1, start_.max_epochs, Signless(e.total));
   for (const auto& [name, value] : e.metrics) {
     if (name == "bbox_mAP" || name == "bbox_mAP_50" || name == "top1" || name == "top5")
       text += fmt::format("  {} {:.4f}", name, value);

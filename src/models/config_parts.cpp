@@ -47,6 +47,25 @@ graph::NormMode ReadNorm(const Reader& backbone) {
   return grad ? graph::NormMode::kEval : graph::NormMode::kFrozen;
 }
 
+// A narrower network than the published ones rounds its widths down: none may come to nothing, and
+// the widest (of the last stage) to no more than a tensor can have.
+void CheckWidths(const Reader& r, const ResNetOptions& o) {
+  if (!o.bottleneck()) return;
+  constexpr int64_t kMost = 1 << 20;
+  const int64_t group = int64_t{o.base_channels} * o.width_per_group;
+  if (group < 64) {
+    r.Bad("base_channels",
+          fmt::format("leaves no channel in a group, with base_width {}", o.width_per_group),
+          fmt::format("at least {}", (64 + o.width_per_group - 1) / o.width_per_group));
+  }
+  if (o.squeeze_excite && o.base_channels < 4)
+    r.Bad("base_channels", "leaves no channel between squeeze and excitation", "at least 4");
+  if (8 * group / 64 > kMost / o.groups || 32 * int64_t{o.base_channels} > kMost) {
+    r.Bad("base_channels", "makes the last stage wider than any memory",
+          fmt::format("base_channels, base_width and groups for at most {} channels", kMost));
+  }
+}
+
 }  // namespace
 
 ResNetOptions ReadBackbone(const Reader& r) {
@@ -73,6 +92,7 @@ ResNetOptions ReadBackbone(const Reader& r) {
   o.base_channels = ReadPositive(r, "base_channels", 64);
   o.zero_init_residual = r.Bool("zero_init_residual", false);
   o.checkpoint_blocks = r.Bool("with_cp", false);
+  CheckWidths(r, o);
   return o;
 }
 

@@ -291,8 +291,13 @@ class Training::Impl {
   [[noreturn]] void Stop(const Incident& incident) {
     auto run = options_.record_metadata.find("exp.run");
     std::string first = incident.causes.empty() ? "" : incident.causes[0].advice;
+    const NonFinitePolicy& policy = setup_->settings.non_finite;
+    const bool allowed = policy.action != NonFinitePolicy::Action::kStop;
     throw JobError(
-        {.what = incident.What(),
+        {.what = incident.What() +
+                 (allowed ? fmt::format(", after the {} times that non_finite.max_events allows",
+                                        policy.max_events)
+                          : ""),
          .where = "image ids " + incident.ImageIds(),
          .expected = "finite losses, gradients and weights",
          .next = fmt::format(

@@ -99,6 +99,12 @@ TEST_CASE("stages, metrics and parts that the model doesn't have are refused") {
   };
   error("quickstart.yaml", "model.backbone.frozen_stages=5", "-1 to 4");
   error("quickstart.yaml", "model.backbone.frozen_stages=-2", "-1 to 4");
+  // ResNeXt's first stage has base_channels x 4 / 64 channels in each group.
+  error("resnext50_32x4d_imagenet.yaml", "+model.backbone.base_channels=15", "at least 16");
+  error("resnext50_32x4d_imagenet.yaml", "model.backbone.base_width=1000000", "wider than any");
+  error("seresnext50_32x4d_imagenet.yaml", "model.backbone={base_channels: 3, base_width: 64}",
+        "at least 4");
+  CHECK(Told("resnext50_32x4d_imagenet.yaml", {"+model.backbone.base_channels=16"}) == "");
   error("ssd300_bccd.yaml", "model.backbone.frozen_stages=6", "5 stages");
   error("ssd300_bccd.yaml", "model.backbone.frozen_stages=-3", "5 stages");
   error("quickstart.yaml", "evaluation.metric=accuracy", "gives no `accuracy`");

@@ -272,6 +272,7 @@ TEST_CASE("without end it stops") {
   Diary diary;
   config::Node config =
       work.Config({kTooHigh, "+non_finite={policy: roll_back, lr_factor: 0.9, max_events: 2}"});
-  CHECK_THROWS_AS(SmallDetector::Run(config, work.folder / "run", {}, &diary), Error);
+  CHECK_THROWS_WITH(SmallDetector::Run(config, work.folder / "run", {}, &diary),
+                    ContainsSubstring("after the 2 times that non_finite.max_events allows"));
   CHECK(diary.Count("nonfinite.rolled_back") == 2);
 }

@@ -226,6 +226,14 @@ class Applier {
 
   [[noreturn]] void Unknown(const Node& dict, const std::string& key,
                             const std::string& parent) const {
+    const size_t bracket = key.find('[');  // as in Python and OmegaConf
+    const Node* list = dict.Find(key.substr(0, bracket));
+    if (bracket != std::string::npos && list != nullptr && list->IsList()) {
+      Fail(fmt::format("nothing knows the key `{}`", JoinPath(parent, key)),
+           "an element of a list after a dot",
+           fmt::format("write {}.{}", JoinPath(parent, key.substr(0, bracket)),
+                       key.substr(bracket + 1, key.find(']') - bracket - 1)));
+    }
     std::vector<std::string> names;
     for (const Entry& entry : dict.entries()) names.push_back(entry.key);
     if (options_.schema_keys && change_.kind != OverrideKind::kDelete) {

@@ -173,7 +173,7 @@ TEST_CASE(
   const std::string half = "s = 'a' * 4000000\nt = 'a' * 2000000 + 'b'\n";
   const std::string programs[] = {
       "import foo\nx = foo\nwhile True: x = x." + std::string(60, 'a') + "\n",
-      "while True: import " + Times("a, ", 2000) + "b\n",
+      "while True: import " + Times(std::string(900, 'a') + ", ", 20) + "b\n",
       long_name + " = 1\nwhile True: " + long_name + "\n",
       "while True:\n    def f(a=1, b=2, c=3): pass\n",
       "d = {i: 1 for i in range(400000)}\nwhile True: all(d.items())\n",

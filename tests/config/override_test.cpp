@@ -108,6 +108,14 @@ TEST_CASE("an unknown key is refused with near names, wherever they are") {
   CHECK(Json(kHeads, {"optimizer.momentum=0.5"}).find("\"momentum\":0.5") != std::string::npos);
 }
 
+TEST_CASE("an element in brackets is told with a dot") {
+  CHECK_THAT(Message(kHeads, {"heads[0].n=5"}), ContainsSubstring("write heads.0"));
+  CHECK_THAT(Message(kHeads, {"optimizer.betas[1]=5"}),
+             ContainsSubstring("write optimizer.betas.1"));
+  CHECK_THAT(Message(kHeads, {"heads[=5"}), ContainsSubstring("nothing knows"));
+  CHECK(Json("a: 1\n", {"+b[0]=5"}) == R"({"a":1,"b[0]":5})");
+}
+
 TEST_CASE("overrides without effect are reported") {
   Resolved resolved = LoadText("a: 1\nb: 2\n", "t.yaml", {"a=1", "b=3", "b=4"});
   REQUIRE(resolved.warnings.size() == 2);

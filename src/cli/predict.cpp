@@ -43,14 +43,15 @@ struct Options {
 };
 
 void AddFolder(const std::string& folder, std::vector<fs::path>* files) {
-  std::vector<fs::path> inside;
+  std::vector<fs::path> inside, others;
   Walk walk;
   auto hidden = [](const fs::path& path) { return path.filename().string().starts_with('.'); };
   walk.enter = [&](const fs::path& path) { return !hidden(path); };
   walk.file = [&](const fs::directory_entry& entry) {
     std::error_code error;
-    if (data::HasImageEnding(entry.path()) && !hidden(entry.path()) && entry.is_regular_file(error))
-      inside.push_back(fs::absolute(entry.path()));
+    if (hidden(entry.path()) || !entry.is_regular_file(error)) return;
+    if (data::HasImageEnding(entry.path())) inside.push_back(fs::absolute(entry.path()));
+    if (data::HasOtherImageEnding(entry.path())) others.push_back(entry.path());
   };
   fs::path where = folder;
   std::error_code error = WalkFiles(folder, walk, &where);
@@ -58,6 +59,11 @@ void AddFolder(const std::string& folder, std::vector<fs::path>* files) {
     throw UsageError({.what = error ? "can't be listed: " + error.message() : "no image is in it",
                       .where = where.string(),
                       .expected = "files ending in .jpg, .jpeg, .png or .webp"});
+  }
+  if (!others.empty()) {
+    const fs::path& first = *std::min_element(others.begin(), others.end());
+    Tell("warning: {}: {} images of other formats are passed over: {}{}\n", Printable(folder),
+         others.size(), Printable(first.filename().string()), others.size() > 1 ? ", ..." : "");
   }
   std::sort(inside.begin(), inside.end());
   files->insert(files->end(), inside.begin(), inside.end());
@@ -172,15 +178,26 @@ bool FitsJpeg(const data::CocoImage& image) {
   return image.width <= kLongest && image.height <= kLongest;
 }
 
-void Draw(const fs::path& file, const fs::path& out, const train::Detections& found, int64_t id,
-          const std::vector<data::Category>& categories, double min_score) {
+// Of each image, the detections (places in `found`) of at least that score, in their order.
+std::vector<std::vector<size_t>> ShownOf(const train::Detections& found, size_t images,
+                                         double min_score) {
+  std::vector<std::vector<size_t>> shown(images);
+  for (size_t k = 0; k < found.size(); ++k) {
+    if (found.scores[k] >= min_score)
+      shown[static_cast<size_t>(found.image_ids[k] - 1)].push_back(k);
+  }
+  return shown;
+}
+
+void Draw(const fs::path& file, const fs::path& out, const train::Detections& found,
+          const std::vector<size_t>& shown, const std::vector<data::Category>& categories) {
   data::RgbImage image = data::ReadImage(file.string());
   int thick = std::max(2, std::max(image.width, image.height) / 500);
   std::map<int64_t, int> labels;
   for (const data::Category& c : categories) labels.emplace(c.id, static_cast<int>(labels.size()));
   // The best last, on top.
-  for (size_t k = found.size(); k-- > 0;) {
-    if (found.image_ids[k] != id || found.scores[k] < min_score) continue;
+  for (size_t i = shown.size(); i-- > 0;) {
+    const size_t k = shown[i];
     const double* b = &found.boxes[4 * k];
     int label = labels[found.category_ids[k]];
     data::Colour colour = data::ColourOf(label);
@@ -201,27 +218,24 @@ void Detect(train::Inference& model, const Options& o, const std::vector<fs::pat
   for (const std::string& name : names) written.push_back(out / name);
   RefuseOverwriting(written, files, "--out");
   train::Detections found = model.Detect(dataset, "");
+  const auto shown = ShownOf(found, files.size(), o.min_score);
   nlohmann::json images = nlohmann::json::array(), categories = nlohmann::json::array();
   for (const data::Category& c : model.categories())
     categories.push_back({{"id", c.id}, {"name", c.name}});
   for (size_t i = 0; i < files.size(); ++i) {
-    auto id = static_cast<int64_t>(i) + 1;
-    images.push_back({{"id", id},
+    images.push_back({{"id", static_cast<int64_t>(i) + 1},
                       {"file_name", files[i].string()},
                       {"width", dataset->images[i].width},
                       {"height", dataset->images[i].height}});
-    int64_t shown = 0;
-    for (size_t k = 0; k < found.size(); ++k)
-      shown += found.image_ids[k] == id && found.scores[k] >= o.min_score ? 1 : 0;
     std::string drawn;
     if (!o.no_draw && FitsJpeg(dataset->images[i])) {
-      Draw(files[i], out / names[i], found, id, model.categories(), o.min_score);
+      Draw(files[i], out / names[i], found, shown[i], model.categories());
       drawn = ", drawn in " + Printable((out / names[i]).string());
     } else if (!o.no_draw) {
       drawn = ", not drawn: a JPEG has at most 65500 pixels a side";
     }
-    fmt::print("{}: {} boxes with a score of {:g} or more{}\n", Printable(files[i].string()), shown,
-               o.min_score, drawn);
+    fmt::print("{}: {} boxes with a score of {:g} or more{}\n", Printable(files[i].string()),
+               shown[i].size(), o.min_score, drawn);
   }
   WriteFileAtomic(out / "results.json", CocoResultsJson(found));
   WriteJson(out / "images.json", {{"images", images}, {"categories", categories}});

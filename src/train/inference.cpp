@@ -304,6 +304,13 @@ std::vector<ClassScores> Inference::Impl::ClassifyOnce(std::shared_ptr<const dat
                                                        bool flip, int side) {
   data::ClassLoaderOptions l = data::ReadClassLoaderOptions(config, o.part, 0);
   l.train = false;
+  if (side > 0 && side < l.size) {
+    throw UsageError({.what = fmt::format("the shorter side of a scale is {}, and the crop's is {}",
+                                          side, l.size),
+                      .where = "data." + o.part + ".crop_size",
+                      .expected = "scales that the crop fits into",
+                      .next = "give larger scales"});
+  }
   if (side > 0) l.resize = side;
   l.samples_per_gpu = BatchSize(l.samples_per_gpu, list->files.size());
   auto source = WrapClassLoader(std::make_unique<data::ClassLoader>(list, l));

@@ -92,7 +92,7 @@ done
 out=$("$exp" eval cells --device cpu); has "$out" "TOP1"
 out=$("$exp" eval cells --device cpu --tta-flip --tta-scales 36x36,48x40) || fail "tta of a classifier: $out"
 has "$out" "TOP1"
-refused 2 "crop_size" "$exp" eval cells --device cpu --tta-scales 16x16
+refused 2 "the shorter side of a scale is 16, and the crop's is" "$exp" eval cells --device cpu --tta-scales 16x16
 
 # Prediction.
 out=$("$exp" predict first data/shapes/images/val_000001.jpg --out predicted --device cpu --min-score 0.01) || fail "predict: $out"

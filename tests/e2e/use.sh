@@ -64,6 +64,32 @@ expect 0 "i_2.jpg" "${predict[@]}" one two one/i.jpg ./one/../one/i.jpg --out bo
 expect 0 "bild ü [1]*.jpg" "${predict[@]}" 'sp ace/bild ü [1]*.jpg' --out 'sp ace/out'
 [ -s 'sp ace/out/bild ü [1]*.jpg' ] || fail "not drawn: $(ls 'sp ace/out')"
 
+# A folder's images of other formats are told.
+mkdir mixed && cp "$images/val_000001.jpg" mixed/ && cp "$source_dir/tests/data/fixtures/plain.gif" mixed/b.gif && echo >mixed/notes.txt
+expect 0 "mixed: 1 images of other formats are passed over: b.gif" "${predict[@]}" mixed --out of-mixed
+python3 - <<'P'
+import json
+ids = [r["image_id"] for r in json.load(open("of-mixed/results.json"))]
+assert ids and set(ids) == {1}, ids
+P
+# Each image is drawn with its own boxes, whatever order the model saw the images in.
+python3 - <<'P'
+import struct, zlib
+def chunk(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def png(name, w, h):
+    rows = b"".join(b"\0" + bytes((x * 7 + y * 3 + c * 50) % 256 for x in range(w) for c in range(3)) for y in range(h))
+    head = struct.pack(">IIBBBBB", w, h, 8, 2, 0, 0, 0)
+    open(name, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+png("tall.png", 40, 90)
+png("wide2.png", 90, 40)
+P
+for order in "wide2.png tall.png" "tall.png wide2.png"; do
+  expect 0 "tall.jpg" "${predict[@]}" $order --out "drawn ${order%% *}" --min-score 0
+done
+for name in tall wide2; do
+  cmp "drawn wide2.png/$name.jpg" "drawn tall.png/$name.jpg" || fail "$name is drawn otherwise behind another image"
+done
+
 # What is neither a run nor a file of weights.
 for command in eval predict; do
   odd() { if [ "$command" = predict ]; then "$exp" predict "$1" "$images" --out odd --device cpu; else "$exp" eval "$1" --device cpu; fi; }

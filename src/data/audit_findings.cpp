@@ -32,7 +32,7 @@ constexpr Kind kKinds[] = {
     {"annotation.duplicate_key", W, "annotations with a key twice, of which the last one counts",
      "remove one of each"},
     {"annotation.duplicate_id", W, "annotation ids used twice; the first one stays",
-     "number the annotations anew"},
+     "number the annotations anew, or keep them all with `policy: ignore`"},
     {"annotation.unknown_category", W, "annotations of a category that `categories` doesn't have",
      "add the category or remove the annotations"},
     {"annotation.unknown_image", W, "annotations of an image that `images` doesn't have",

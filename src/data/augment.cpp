@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "src/data/png_webp.h"
+
 namespace xp::data {
 namespace {
 
@@ -128,11 +130,17 @@ void ResizeSample(Size size, Sample* sample) {
   }
 }
 
+Size ExpandedSize(Size image, double ratio) {
+  const double pixels = static_cast<double>(image.width) * image.height;
+  ratio = std::min(ratio, std::sqrt(static_cast<double>(kMaxPixels) / pixels));
+  return {std::max(image.width, static_cast<int>(image.width * ratio)),
+          std::max(image.height, static_cast<int>(image.height * ratio))};
+}
+
 void ApplyExpand(const Expand& o, RandomStream* stream, Sample* sample) {
   double ratio = stream->Uniform(o.ratio[0], o.ratio[1]), rx = stream->NextDouble(),
          ry = stream->NextDouble();
-  int w = std::max(sample->image.width, static_cast<int>(sample->image.width * ratio));
-  int h = std::max(sample->image.height, static_cast<int>(sample->image.height * ratio));
+  const auto [w, h] = ExpandedSize({sample->image.width, sample->image.height}, ratio);
   int left = static_cast<int>((w - sample->image.width) * rx),
       top = static_cast<int>((h - sample->image.height) * ry);
   RgbImage canvas = Canvas(w, h, o.fill);

@@ -44,6 +44,10 @@ struct Rect {
 // is inside.
 void Crop(const Rect& part, double min_share, Sample* sample);
 
+// What `expand` makes of an image: at most as many pixels as an image may have, and no less than
+// it.
+Size ExpandedSize(Size image, double ratio);
+
 // Resizes image and boxes.
 void ResizeSample(Size size, Sample* sample);
 

@@ -130,6 +130,17 @@ TEST_CASE("expand moves boxes with the image") {
   }
 }
 
+TEST_CASE("expanding a photo never takes more memory than the largest image") {
+  CHECK(ExpandedSize({640, 480}, 16) == Size{10240, 7680});
+  CHECK(ExpandedSize({640, 480}, 1.999) == Size{1279, 959});
+  // 24 million pixels: 2.73 times as long and as wide is the limit of 178,956,970.
+  const Size photo = ExpandedSize({6000, 4000}, 16);
+  CHECK(photo == Size{16383, 10922});
+  CHECK(ExpandedSize({6000, 4000}, 2) == Size{12000, 8000});
+  CHECK(ExpandedSize({65500, 1}, 16) == Size{1048000, 16});
+  CHECK(ExpandedSize({16000, 11184}, 16) == Size{16000, 11184});  // as large as it may be
+}
+
 TEST_CASE("a min-IoU crop keeps boxes whose centre is inside and reaches its threshold") {
   int cropped = 0;
   for (uint32_t seed = 0; seed < 60; ++seed) {

@@ -35,7 +35,7 @@ auto Fields(T& t) {
     return std::tie(t.problem, t.name, t.uuid, t.major, t.minor, t.memory_bytes, t.persistence,
                     t.ecc, t.mig, t.power_limit_mw, t.power_limit_default_mw, t.power_limit_max_mw,
                     t.max_sm_mhz, t.max_memory_mhz, t.pcie_generation, t.pcie_width,
-                    t.slowdown_celsius, t.compute_mode);
+                    t.slowdown_celsius, t.compute_mode, t.mig_instances);
   } else if constexpr (std::is_same_v<std::remove_const_t<T>, Nvml::Faults>) {
     return std::tie(t.corrected, t.uncorrected, t.retired_pages, t.retirement_pending,
                     t.remapped_corrected, t.remapped_uncorrected, t.remap_pending, t.remap_failed);

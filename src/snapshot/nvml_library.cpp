@@ -43,6 +43,8 @@ struct NvmlLibrary::Api {
   int (*Persistence)(Device, int*) = nullptr;
   int (*Ecc)(Device, int*, int*) = nullptr;
   int (*Mig)(Device, Unsigned*, Unsigned*) = nullptr;
+  int (*MostInstances)(Device, Unsigned*) = nullptr;
+  int (*Instance)(Device, Unsigned, Device*) = nullptr;
   int (*ComputeMode)(Device, int*) = nullptr;
   int (*PowerLimit)(Device, Unsigned*) = nullptr;
   int (*PowerDefault)(Device, Unsigned*) = nullptr;
@@ -72,6 +74,18 @@ struct NvmlLibrary::Api {
     f = reinterpret_cast<F>(::dlsym(library, name));
   }
   void FindAll();
+  // MIG instances of a card, which have no numbers without gaps.
+  int CountInstances(Device card) const {
+    constexpr Unsigned kMost = 64;  // today's cards have 7
+    Unsigned most = 0;
+    if (!MostInstances || !Instance || MostInstances(card, &most) != 0) return 0;
+    int count = 0;
+    for (Unsigned i = 0; i < std::min(most, kMost); ++i) {
+      Device instance = nullptr;
+      count += Instance(card, i, &instance) == 0 ? 1 : 0;
+    }
+    return count;
+  }
   std::string Text(int status) const {
     const char* text = ErrorText ? ErrorText(status) : nullptr;
     return text ? text : fmt::format("NVML's status {}", status);
@@ -100,6 +114,8 @@ void NvmlLibrary::Api::FindAll() {
   Find(Persistence, "nvmlDeviceGetPersistenceMode");
   Find(Ecc, "nvmlDeviceGetEccMode");
   Find(Mig, "nvmlDeviceGetMigMode");
+  Find(MostInstances, "nvmlDeviceGetMaxMigDeviceCount");
+  Find(Instance, "nvmlDeviceGetMigDeviceHandleByIndex");
   Find(ComputeMode, "nvmlDeviceGetComputeMode");
   Find(PowerLimit, "nvmlDeviceGetEnforcedPowerLimit");
   Find(PowerDefault, "nvmlDeviceGetPowerManagementDefaultLimit");
@@ -201,6 +217,7 @@ Nvml::Static NvmlLibrary::Describe(int index) const {
     if (rc == 0 && a <= INT_MAX) target = static_cast<int>(a);  // above: NVML_VALUE_NOT_AVAILABLE
   };
   if (api_->Mig && api_->Mig(*device, &a, &b) == 0) out.mig = a != 0;
+  if (out.mig.value_or(false)) out.mig_instances = api_->CountInstances(*device);
   if (api_->ComputeMode && api_->ComputeMode(*device, &flag) == 0) out.compute_mode = flag;
   if (api_->PowerDefault) number(out.power_limit_default_mw, api_->PowerDefault(*device, &a));
   if (api_->PowerLimit) number(out.power_limit_mw, api_->PowerLimit(*device, &a));

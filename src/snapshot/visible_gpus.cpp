@@ -22,13 +22,7 @@ std::optional<int> CardNamed(const Nvml& nvml, const std::string& word) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::vector<int> VisibleGpus(const Nvml& nvml) {
-  std::vector<int> all(static_cast<size_t>(nvml.count()));
-  std::iota(all.begin(), all.end(), 0);
-  const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (!variable) return all;
+std::vector<int> Listed(const Nvml& nvml, const std::string& variable) {
   std::vector<int> out;
   std::istringstream words(variable);
   for (std::string word; std::getline(words, word, ',');) {
@@ -39,6 +33,19 @@ std::vector<int> VisibleGpus(const Nvml& nvml) {
     out.push_back(*card);
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<int> VisibleGpus(const Nvml& nvml) {
+  std::vector<int> all(static_cast<size_t>(nvml.count()));
+  std::iota(all.begin(), all.end(), 0);
+  const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::vector<int> visible = variable ? Listed(nvml, variable) : all;
+  for (int card : visible) {
+    if (nvml.Describe(card).mig_instances > 0) return {card};
+  }
+  return visible;
 }
 
 std::vector<std::string> ThrottleReasons(uint64_t bits) {

@@ -98,6 +98,30 @@ TEST_CASE("what NVML doesn't tell is absent, and no number of GPUs is believed")
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "FAKE_NVML_GPUS", "EXP_NVML"}) ::unsetenv(name);
 }
 
+TEST_CASE("where a card is split CUDA sees its first instance and nothing else") {
+  ::setenv("EXP_NVML", FAKE_NVML, 1);
+  ::setenv("FAKE_NVML_GPUS", "3", 1);
+  ::setenv("FAKE_NVML_MIG", "1", 1);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  const std::shared_ptr<Nvml> nvml = Nvml::Load();
+  REQUIRE(nvml);
+  CHECK(nvml->Describe(1).mig_instances == 1);
+  CHECK(nvml->Describe(0).mig_instances == 0);
+  CHECK(VisibleGpus(*nvml) == std::vector<int>{1});
+  const std::pair<const char*, std::vector<int>> lists[] = {{"2,0", {2, 0}},
+                                                            {"2,1", {1}},
+                                                            {"0,MIG-41b36413", {1}},
+                                                            {"GPU-1000", {1}},
+                                                            {"0,nonsense,1", {0}}};
+  for (const auto& [list, visible] : lists) {
+    ::setenv("CUDA_VISIBLE_DEVICES", list, 1);
+    INFO(list);
+    CHECK(VisibleGpus(*nvml) == visible);
+  }
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "FAKE_NVML_MIG", "FAKE_NVML_GPUS", "EXP_NVML"})
+    ::unsetenv(name);
+}
+
 TEST_CASE("an NVML that ends or hangs whoever asks it doesn't end or hang this program") {
   ::setenv("EXP_NVML", FAKE_NVML, 1);
   ::setenv("FAKE_NVML_GPUS", "3", 1);

@@ -30,6 +30,7 @@ class Nvml {
     std::optional<int> max_sm_mhz, max_memory_mhz;
     std::optional<int> pcie_generation, pcie_width, slowdown_celsius;  // of PCIe: the most it can
     std::optional<int> compute_mode;  // 0: default; 1, 3: exclusive; 2: prohibited
+    int mig_instances = 0;
   };
   // Errors of its memory since the driver was loaded (volatile) or ever (pages, rows).
   struct Faults {
@@ -64,8 +65,9 @@ class Nvml {
 };
 
 // NVML's numbers of the GPUs that CUDA_VISIBLE_DEVICES lets CUDA see, in CUDA's order (that of
-// CUDA_DEVICE_ORDER=PCI_BUS_ID, which the CUDA backend asks for; uuids are matched by their
-// beginning). For a MIG instance its card.
+// CUDA_DEVICE_ORDER=PCI_BUS_ID; uuids are matched by their beginning). Where a MIG instance is
+// among them CUDA sees the first of those and nothing else (MIG User Guide, "CUDA Device
+// Enumeration"): its card.
 std::vector<int> VisibleGpus(const Nvml& nvml);
 
 // nvmlClocksThrottleReason* bits in words, those of idleness and of clocks set on purpose left out:

@@ -34,6 +34,14 @@ int nvmlDeviceGetHandleByUUID(const char* uuid, void** d) { *d = (void*)2; retur
 int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void* mig, void** d) { *d = (void*)3; return mig != (void*)2; }
 int nvmlDeviceGetIndex(void* d, unsigned* i) { *i = 1; return d != (void*)3; }
 const char* nvmlErrorString(int status) { return status == 1 ? "GPU is lost" : ""; }
+// With FAKE_NVML_MIG the card of that number has one instance, with a gap before it.
+static int split(void* d) {
+  const char* text = getenv("FAKE_NVML_MIG");
+  return text != 0 && card(d) == (unsigned)atoi(text);
+}
+int nvmlDeviceGetMigMode(void* d, unsigned* now, unsigned* later) { *now = *later = split(d); return 0; }
+int nvmlDeviceGetMaxMigDeviceCount(void* d, unsigned* n) { *n = split(d) ? 7 : 0; return 0; }
+int nvmlDeviceGetMigDeviceHandleByIndex(void* d, unsigned i, void** mig) { *mig = (void*)2; return !split(d) || i != 3; }
 int nvmlDeviceGetName(void* d, char* out, unsigned n) {
   if (card(d) == 1 && fault("1 ends")) abort();
   if (card(d) == 1 && fault("1 hangs")) sleep(100);

@@ -183,7 +183,9 @@ void AddMeasuring(Command c, Flags* f) {
 
 void AddPast(Command c, bench::PastOptions* p) {
   c.AddOption("--store", p->store, "folder of the store");
-  c.AddOption("--compare", p->compare, "two calls side by side, with ratios: A B").Words(2);
+  c.AddOption("--compare", p->compare,
+              "two calls side by side, with ratios: A B; also files of --json")
+      .Words(2);
   c.AddFlag("--history", p->history, "all calls; with --model, its img/s through all of them");
   c.AddOption("--show", p->show, "the table of an earlier call: @, @~1, its name or label");
   c.AddOption("--markdown", p->markdown, "write the table to this file");

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "exp/base/error.h"
 #include "exp/base/file.h"
@@ -71,9 +72,53 @@ std::string WhyNotWritable(const std::string& path) {
   return "";
 }
 
-// With its rows.
-bench::Call Load(const record::Store& store, const record::BenchRecord& r) {
-  return CallOf(r, RowsOf(store, r));
+// What `exp bench --json` printed, perhaps on another machine.
+std::pair<record::BenchRecord, std::vector<Row>> FromFile(const std::string& path) {
+  const json all = json::parse(ReadFile(path), nullptr, false);
+  const json rows = all.is_object() ? all.value("rows", json()) : json();
+  if (!rows.is_array() || all.value("format", json()) != 1) {
+    throw UsageError({.what = "it is no call of `exp bench`",
+                      .where = path,
+                      .expected = "what `exp bench --json` or `--show CALL --json` printed"});
+  }
+  auto part = [&](const char* key) { return DumpJson(all.value(key, json())); };
+  record::BenchRecord r;
+  r.name = TextAt(all, "/name");
+  r.label = TextAt(all, "/label");
+  r.device = TextAt(all, "/device");
+  r.host = TextAt(all, "/host");
+  r.machine = TextAt(all, "/machine");
+  const json created = all.value("created_ns", json());
+  r.created_ns = created.is_number_integer() ? created.get<int64_t>() : 0;
+  r.speeds_json = part("speeds");
+  r.matrix_json = part("matrix");
+  r.environment_json = part("environment");
+  std::vector<Row> read;
+  read.reserve(rows.size());
+  for (const json& row : rows) read.push_back(bench::RowFromJson(DumpJson(row)));
+  return {r, read};
+}
+
+// A call of the store; a path, or a name that ends in .json, is a file.
+std::pair<record::BenchRecord, std::vector<Row>> Named(const bench::PastOptions& options,
+                                                       const std::string& selector) {
+  std::error_code error;
+  const bool path = selector.find('/') != std::string::npos || selector.ends_with(".json");
+  if (path && fs::is_regular_file(selector, error)) return FromFile(selector);
+  if (selector.ends_with(".json")) {
+    throw UsageError({.what = "there is no such file",
+                      .where = selector,
+                      .expected = "what `exp bench --json` printed, or a call of the store",
+                      .next = "`exp bench --history` lists those"});
+  }
+  const record::Store store = record::OpenFoundStore(options.store);
+  const record::BenchRecord r = record::FindBench(store, selector);
+  return {r, RowsOf(store, r)};
+}
+
+bench::Call CallNamed(const bench::PastOptions& options, const std::string& selector) {
+  auto [record, rows] = Named(options, selector);
+  return CallOf(record, std::move(rows));
 }
 
 std::string CompareJson(const bench::Call& a, const bench::Call& b,
@@ -96,9 +141,9 @@ std::string CompareJson(const bench::Call& a, const bench::Call& b,
   return DumpJson(out);
 }
 
-int Compare(const record::Store& store, const bench::PastOptions& options) {
-  bench::Call a = Load(store, record::FindBench(store, options.compare[0])),
-              b = Load(store, record::FindBench(store, options.compare[1]));
+int Compare(const bench::PastOptions& options) {
+  bench::Call a = CallNamed(options, options.compare[0]),
+              b = CallNamed(options, options.compare[1]);
   if (a.Shown() == b.Shown()) a.label += " " + a.name, b.label += " " + b.name;
   const std::vector<bench::Pair> pairs = bench::PairUp(a.rows, b.rows);
   const std::vector<bench::Difference> differences = bench::Differences(a.facts, b.facts);
@@ -165,7 +210,7 @@ int History(const record::Store& store, const bench::PastOptions& options) {
   const std::vector<record::BenchRecord> records = record::ListBenches(store);
   std::vector<bench::Call> calls;
   calls.reserve(records.size());
-  for (const record::BenchRecord& r : records) calls.push_back(Load(store, r));
+  for (const record::BenchRecord& r : records) calls.push_back(CallOf(r, RowsOf(store, r)));
   const std::vector<bench::CaseHistory> cases = bench::Through(calls, options.models);
   Files files;
   files.Write(options.markdown, [&] { return bench::HistoryMarkdown(calls, cases); });
@@ -239,11 +284,10 @@ void RequireWritable(const bench::PastOptions& options) {
 int ShowPast(const bench::PastOptions& options) {
   for (const std::string& model : options.models) models::FindInZoo(model);
   RequireWritable(options);
-  record::Store store = record::OpenFoundStore(options.store);
-  if (!options.compare.empty()) return Compare(store, options);
-  if (options.history) return History(store, options);
-  const record::BenchRecord r = record::FindBench(store, *options.show);
-  const bench::Call call = Load(store, r);
+  if (!options.compare.empty()) return Compare(options);
+  if (options.history) return History(record::OpenFoundStore(options.store), options);
+  const auto [r, rows] = Named(options, *options.show);
+  const bench::Call call = CallOf(r, rows);
   if (options.json) {
     fmt::print("{}\n", BenchJson(r, call.rows));
   } else {

@@ -51,6 +51,16 @@ out=$("$exp" bench --history); has "$out" "one"; has "$out" "two"
 out=$("$exp" bench --history --model resnet18); has "$out" "IMG/S"
 out=$("$exp" bench --compare one two); has "$out" "ratio"; has "$out" "geometric mean"
 out=$("$exp" bench --compare @~1 @ --json --csv c.csv --html c.html --markdown c.md); has "$out" '"mean_ratio"'
+# Also calls of stores that are apart, as files.
+"$exp" bench --show one --json >here.json; "$exp" bench --show two --json >there.json
+mkdir elsewhere
+same() { (cd "$1" && "$exp" bench --compare "$2" "$3" --json) | python3 -c 'import json, sys; print(json.load(sys.stdin)["mean_ratio"])'; }
+[ "$(same elsewhere ../here.json ../there.json)" = "$(same . one two)" ] || fail "files of --json compare otherwise than their calls"
+[ "$(same . here.json two)" = "$(same . one two)" ] || fail "a file beside a call"
+has "$("$exp" bench --show ./here.json)" "(one)"
+refused 2 "it is no call" "$exp" bench --compare ./tiny.yaml here.json
+refused 2 "there is no such file" "$exp" bench --compare nowhere.json here.json
+refused 2 "names no call" "$exp" bench --continue ./here.json
 has "$(cat c.md)" "| ratio |"; has "$(head -1 c.csv)" ",ratio"; has "$(cat c.html)" 'class="bar second"'
 out=$("$exp" bench --show one --csv again.csv); has "$out" "best of cpu fp32"
 cmp t.csv again.csv || fail "the stored rows differ from the measured ones"

@@ -103,8 +103,9 @@ void Run(const Options& options, Context& context) {
   if (options.json) {
     fmt::print("{}", config::PrettyJson(all));
   } else {
-    fmt::print("{} file{} checked: {} errors, {} warnings\n", options.files.size(),
-               options.files.size() == 1 ? "" : "s", errors, warnings);
+    const auto s = [](size_t count) { return count == 1 ? "" : "s"; };
+    fmt::print("{} file{} checked: {} error{}, {} warning{}\n", options.files.size(),
+               s(options.files.size()), errors, s(errors), warnings, s(warnings));
   }
   if (errors > 0 || (options.strict && warnings > 0))
     context.exit_code = static_cast<int>(ErrorKind::kUsage);
@@ -123,8 +124,10 @@ void AddCheckCommand(Command app, Context& context) {
       .AddOption("--search-path", options->search_paths,
                  "folder in which pkg:: bases are looked up")
       .OneEachTime();
-  command.AddOption("--devices", options->devices,
-                    "how many devices the run will use (default 1, or what the name says: 8xb2)");
+  command
+      .AddOption("--devices", options->devices,
+                 "how many devices the run will use (default 1, or what the name says: 8xb2)")
+      .Range(1, 65536);
   command.AddFlag("--json", options->json,
                   "a list of {file, rule, level, path, where, message, next}");
   command.AddFlag("--strict", options->strict, "warnings fail too");

@@ -52,6 +52,7 @@ TEST_CASE("formats are CPython's") {
   Expressions({
       {"f'{12.0:.2}', f'{100.0:.3}', f'{2.5:.1}', f'{0.5:.3}', f'{1e100:.2g}'",
        R"(["1.2e+01","1e+02","2e+00","0.5","1e+100"])"},
+      {"f'{\"#\"}{1:#x}{2!r:#>3}'", R"("#0x1##2")"},
       {"f'{255:#010x}', f'{-255:#010X}', f'{5: 05d}', f'{5:<05d}', f'{5:*<05d}', f'{7:+06}'",
        R"(["0x000000ff","-0X00000FF"," 0005","50000","5****","+00007"])"},
       {"f'{1234:010,}', f'{1234:08,}', f'{-65535:_b}', f'{65535:#_x}', f'{1234.5:,.0%}', "
@@ -93,6 +94,7 @@ TEST_CASE("formats that CPython refuses") {
       {"v = f'{\"a\":,}'\n", "is a number's"},
       {"v = f'{1.5:.}'\n", "no digits after its point"},
       {"v = f'{1!x}'\n", "`!x` is no conversion"},
+      {"v = f'{1#}'\n", "where no comment can stand"},
       {"v = '{!x}'.format(1)\n", "`!x` is no conversion"},
       {"v = '%x' % 1.5\n", "%x takes an int"},
       {"v = '%d' % 'a'\n", "%d takes a number"},

@@ -44,6 +44,11 @@ finds metric-model error 2 --set evaluation.metric=segm
 finds lr-batch warning 0 --set data.samples_per_gpu=4
 has "$said" 'ratio 0.25'
 check 2 good.yaml --set data.samples_per_gpu=4 --strict
+has "$said" '0 errors, 1 warning'
+hasnt "$said" '1 warnings'
+check 2 good.yaml --devices 0
+has "$said" '65536'
+check 2 good.yaml --devices 99999999999
 check 0 good.yaml --set data.samples_per_gpu=4 --devices 4
 has "$said" '0 warnings'
 check 0 good.yaml --set data.samples_per_gpu=4 --set optimizer_config.cumulative_iters=4

@@ -116,6 +116,8 @@ size_t ExpressionParser::FStringField(Ast& parent, std::string_view text, size_t
       if (c == quote) quote = 0;
     } else if (c == '\'' || c == '"') {
       quote = c;
+    } else if (c == '#') {
+      Fail("a # in an f-string's braces, where no comment can stand");
     } else if (c == '(' || c == '[' || c == '{') {
       ++brackets;
     } else if (brackets > 0 && (c == ')' || c == ']' || c == '}')) {

@@ -153,7 +153,9 @@ void DiffData(const std::vector<Run>& runs, std::vector<Difference>& out) {
       roles[d.role][i] = &d;
     }
   }
-  for (auto& [role, sets] : roles) {
+  for (auto& entry : roles) {
+    const std::string& role = entry.first;
+    std::vector<const DatasetRecord*>& sets = entry.second;
     sets.resize(runs.size());
     auto compare = [&](const char* name, int weight, auto field) {
       Difference d{"data", role + " " + name, {}, {}, weight};

@@ -114,6 +114,7 @@ std::vector<std::string> ShowApart(const std::vector<const Value*>& values,
                                    const std::string& absent) {
   constexpr size_t kLimit = 40;
   std::vector<std::string> texts;
+  texts.reserve(values.size());
   for (const Value* v : values) texts.push_back(v ? ShowExact(*v, kLimit) : absent);
   std::vector<std::string> out = texts;
   for (size_t i = 0; i < values.size(); ++i) {

@@ -1,5 +1,8 @@
 // Convolution, its gradients and linear layers against loops in double, on every backend.
 
+#include <initializer_list>
+#include <random>
+
 #include "catch.h"
 #include "graph/nn_check.h"
 #include "graph/run_graph.h"
@@ -19,6 +22,10 @@ const Case kCases[] = {
     {"3x3 padded", 2, 9, 11, 8, 6, 3, 3, {{1, 1}, {1, 1}}, false},
     {"1x1", 2, 5, 7, 12, 8, 1, 1, {}, true},
     {"1x1 of 64 to 256", 1, 14, 14, 64, 256, 1, 1, {}, false},
+    {"1x1 stride 2, even sides", 2, 28, 32, 64, 72, 1, 1, {{2, 2}, {0, 0}}, true},
+    {"1x1 stride 2 of few channels", 2, 32, 12, 4, 6, 1, 1, {{2, 2}, {0, 0}}, false},
+    {"1x1 stride 2 of channels between blocks", 1, 24, 24, 12, 6, 1, 1, {{2, 2}, {0, 0}}, false},
+    {"1x1 of two strides", 2, 12, 12, 3, 5, 1, 1, {{3, 2}, {0, 0}}, false},
     {"1x1 stride 2", 2, 9, 12, 32, 48, 1, 1, {{2, 2}, {0, 0}}, false},
     {"stem 7x7 stride 2", 2, 20, 23, 3, 64, 7, 7, {{2, 2}, {3, 3}}, false},
     {"3x3 stride 2, even width", 1, 10, 12, 16, 16, 3, 3, {{2, 2}, {1, 1}}, true},
@@ -160,6 +167,34 @@ TEST_CASE("convolution equals loops in double", "[nn]") {
         CheckGradients(*backend, type, c);
       }
     }
+  }
+}
+
+// Which of oneDNN's codes a convolution gets, and how that lays out its memory, goes by its shape.
+TEST_CASE("convolutions of random shapes equal loops in double", "[nn]") {
+  std::mt19937 random(20261203);
+  const auto of = [&](std::initializer_list<int> values) {
+    return *(values.begin() + random() % values.size());
+  };
+  Backend& cpu = *TestBackends().front();
+  for (int i = 0; i < 150; ++i) {
+    const int groups = of({1, 1, 1, 1, 2, 4}), kernel = of({1, 1, 1, 2, 3, 3, 5}), pad = kernel / 2;
+    Case c{"random", of({1, 2, 3}), of({1, 3, 4, 6, 7, 8, 12, 16, 24}), 1, 1, 1, kernel, kernel,
+           {},       false};
+    c.w = of({1, 2, 5, 8, 9, 12, 16, 24, 28});
+    c.c = groups * of({1, 2, 3, 4, 8, 9, 12, 16, 20, 32});
+    c.o = groups * of({1, 2, 3, 5, 8, 12, 16, 24, 40});
+    const int stride_y = of({1, 1, 2, 2, 3});
+    c.attrs = {
+        {stride_y, of({stride_y, stride_y, 1, 2})}, {pad, of({pad, pad, 0})}, {1, 1}, groups};
+    if (c.w + 2 * c.attrs.pad[1] < kernel) c.attrs.pad[1] = pad;
+    if (c.w + 2 * c.attrs.pad[1] < kernel || c.h + 2 * pad < kernel) continue;
+    INFO(i << ": [" << c.n << ", " << c.h << ", " << c.w << ", " << c.c << "] to " << c.o
+           << ", kernel " << kernel << ", stride " << stride_y << " " << c.attrs.stride[1]
+           << ", pad " << pad << " " << c.attrs.pad[1] << ", groups " << groups);
+    const DType type = i % 3 == 0 ? DType::kBF16 : DType::kF32;
+    CheckForward(cpu, type, c, false);
+    CheckGradients(cpu, type, c);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "graph/kernel_bounds.h"
 #include "src/graph/half.h"
 
 namespace xp::graph {
@@ -89,6 +90,7 @@ void OpRunner::Run() {
     params_ = std::make_unique<ParamBuffers>(backend_, graph_.shared_layout(), graph_.compute(),
                                              true, 0, false);
     program_ = std::make_unique<Program>(backend_, graph_, *params_);
+    if (!backend_.is_cuda()) CheckKernelBounds(backend_, graph_, inputs_);
   }
   for (TensorId id : outputs_) {
     std::vector<uint8_t> poison(graph_.tensor(id).bytes(), 0xff);

@@ -296,6 +296,32 @@ Plan PlanConvDataGrad(const ConvDescs& d) {
   return plan;
 }
 
+// A 1x1 convolution with strides as one without, of the pixels that it reads. oneDNN copies them
+// itself, for the weight gradient into scratch memory that is too small where input channels don't
+// fill its blocks (oneDNN 2.6 to 3.7, jit_1x1 of avx2 and avx512_core: `rp.ws` steps by whole
+// blocks): it wrote over what lay behind, or over its own barrier and waited there for ever. It
+// does so where strides divide the map, and other maps can't be described by strides.
+bool ReadsFewPixels(const ConvProblem& p) {
+  return p.kernel_height == 1 && p.kernel_width == 1 && p.pad == std::array{0, 0} &&
+         p.stride != std::array{1, 1} && p.out_height * p.stride[0] == p.height &&
+         p.out_width * p.stride[1] == p.width;
+}
+
+// As the caller holds them: each stride[0]-th row and stride[1]-th column of x.
+memory::desc PixelsRead(const ConvProblem& p) {
+  const int64_t row = p.width * p.in_channels;
+  return {{p.batch, p.in_channels, p.out_height, p.out_width},
+          TypeOf(p.type),
+          Dims{p.height * row, 1, p.stride[0] * row, p.stride[1] * p.in_channels}};
+}
+
+ConvProblem OfPixelsRead(ConvProblem p) {
+  p.height = p.out_height;
+  p.width = p.out_width;
+  p.stride = {1, 1};
+  return p;
+}
+
 Plan PlanConvWeightGrad(const ConvDescs& d) {
   const auto hint = ConvForward(d, BaseAttr());
   const auto algorithm = dnnl::algorithm::convolution_direct;
@@ -423,6 +449,11 @@ std::unique_ptr<OnednnOp> MakeConvolution(const ConvProblem& p, Direction direct
     return std::make_unique<EmptyOp>(static_cast<size_t>(result) * DTypeSize(p.type));
   }
   return Build(Text(p), p.type, threads, [&] {
+    if (direction == Direction::kWeightGrad && ReadsFewPixels(p)) {
+      Plan plan = PlanConvWeightGrad(DescribeConv(OfPixelsRead(p)));
+      plan.a.user = PixelsRead(p);
+      return plan;
+    }
     const ConvDescs d = DescribeConv(p);
     if (direction == Direction::kDataGrad) return PlanConvDataGrad(d);
     if (direction == Direction::kWeightGrad) return PlanConvWeightGrad(d);

@@ -34,10 +34,13 @@ struct Diary : StoppingObserver {
   std::vector<double> rates;
   std::vector<std::string> codes, epochs;
   std::string report, rolled_back;
-  bool ended = false;
+  bool ended = false, stop_at_start = false;
   size_t stop_epochs = 0;
   int stop_events = -1;
 
+  void OnStart(const StartEvent&) override {
+    if (stop_at_start) stop = true;
+  }
   void OnStep(const StepEvent& e) override {
     steps.push_back(e.step);
     rates.push_back(e.lr);
@@ -256,14 +259,20 @@ TEST_CASE("stopped again at once, a resumed run's checkpoint keeps its metrics")
   Work work;
   config::Node config =
       work.Config({"evaluation.interval=1", "data.val=${data.train}", "runner.max_epochs=3"});
-  Diary first, second;
+  Diary first, second, unready;
   first.stop_epochs = 1;
   SmallDetector::Run(config, work.folder / "run", {}, &first);
   const std::filesystem::path newest = work.folder / "run" / "epoch_1.safetensors";
   Checkpoint before = LoadCheckpoint(newest);
   CHECK(before.info.metrics.contains("bbox_mAP"));
-  second.stop = true;
+  second.stop_at_start = true;
   SmallDetector::Run(config, work.folder / "run", work.folder / "run", &second);
+  CHECK(second.steps.empty());
+  CHECK(LoadCheckpoint(newest).info.metrics == before.info.metrics);
+
+  unready.stop = true;  // while its steps are built
+  CHECK_THROWS_WITH(SmallDetector::Run(config, work.folder / "run", work.folder / "run", &unready),
+                    "interrupted");
   CHECK(LoadCheckpoint(newest).info.metrics == before.info.metrics);
 }
 

@@ -1,8 +1,6 @@
 #include "graph/kernel_bounds.h"
 
 #include <algorithm>
-#include <cstring>
-#include <new>
 
 #include "catch.h"
 #include "exp/graph/memory_plan.h"
@@ -13,31 +11,37 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr uint8_t kGuard = 0xa5;
 
-// `bytes` bytes that begin `shift` bytes behind the begin of a page; a guard on either side.
+// `bytes` bytes of the device that begin `shift` bytes behind the begin of a page; guards on either
+// side.
 class GuardedBytes {
  public:
-  explicit GuardedBytes(size_t bytes, size_t shift = 0)
-      : begin_(2 * kPage + shift),
-        end_(begin_ + bytes),
-        all_(static_cast<uint8_t*>(::operator new (Size(), std::align_val_t{kPage}))) {
-    std::memset(all_, kGuard, Size());
+  GuardedBytes(Backend& backend, size_t bytes, size_t shift = 0)
+      : backend_(backend), bytes_(bytes), buffer_(backend.Allocate(bytes + 12 * kPage)) {
+    const std::vector<uint8_t> guards(buffer_->bytes(), kGuard);
+    backend_.Upload(buffer_->data(), guards.data(), guards.size());
+    const size_t into_page = reinterpret_cast<uintptr_t>(buffer_->data()) % kPage;
+    begin_ = 2 * kPage - into_page + shift;
   }
-  ~GuardedBytes() { ::operator delete (all_, std::align_val_t{kPage}); }
-  GuardedBytes(const GuardedBytes&) = delete;
-  GuardedBytes& operator=(const GuardedBytes&) = delete;
 
-  uint8_t* data() const { return all_ + begin_; }
+  uint8_t* data() const { return static_cast<uint8_t*>(buffer_->data()) + begin_; }
   bool GuardsAreWhole() const {
+    std::vector<uint8_t> all(buffer_->bytes());
+    backend_.Download(all.data(), buffer_->data(), all.size());
     const auto whole = [](uint8_t byte) { return byte == kGuard; };
-    return std::all_of(all_, all_ + begin_, whole) &&
-           std::all_of(all_ + end_, all_ + Size(), whole);
+    const auto begin = all.begin() + static_cast<ptrdiff_t>(begin_);
+    return std::all_of(all.begin(), begin, whole) &&
+           std::all_of(begin + static_cast<ptrdiff_t>(bytes_), all.end(), whole);
+  }
+  bool Holds(const std::vector<uint8_t>& bytes) const {
+    std::vector<uint8_t> there(bytes.size());
+    backend_.Download(there.data(), data(), there.size());
+    return there == bytes;
   }
 
  private:
-  size_t Size() const { return end_ + 8 * kPage; }
-
-  size_t begin_, end_;
-  uint8_t* all_;
+  Backend& backend_;
+  size_t bytes_, begin_ = 0;
+  std::unique_ptr<Buffer> buffer_;
 };
 
 bool HasOnlyPlainTensors(const Graph& graph) {
@@ -55,27 +59,30 @@ bool IsWritten(const Graph& graph, TensorId id) {
 
 }  // namespace
 
-void CheckKernelBounds(Backend& cpu, const Graph& graph, const InputBytes& inputs) {
+void CheckKernelBounds(Backend& backend, const Graph& graph, const InputBytes& inputs) {
   if (!HasOnlyPlainTensors(graph)) return;
   std::vector<std::unique_ptr<GuardedBytes>> tensors;
   for (const Tensor& t : graph.tensors()) {
-    tensors.push_back(std::make_unique<GuardedBytes>(t.bytes()));
+    tensors.push_back(std::make_unique<GuardedBytes>(backend, t.bytes()));
   }
   const auto address = [&](TensorId id) -> uint8_t* {
     return id == kNoTensor ? nullptr : tensors[static_cast<size_t>(id)]->data();
   };
-  for (const auto& [id, bytes] : inputs) std::copy(bytes.begin(), bytes.end(), address(id));
+  for (const auto& [id, bytes] : inputs) {
+    if (!bytes.empty()) backend.Upload(address(id), bytes.data(), bytes.size());
+  }
 
   for (const Op& op : graph.ops()) {
-    const auto kernel = cpu.CreateKernel(graph, op);
+    const auto kernel = backend.CreateKernel(graph, op);
     std::vector<const void*> in;
     std::vector<void*> out;
     for (TensorId id : op.inputs) in.push_back(address(id));
     for (TensorId id : op.outputs) out.push_back(address(id));
     // Where a workspace begins decides how much of it goes into the alignment of its parts.
     for (size_t shift : {size_t{0}, 5 * kTensorAlignment, kPage - kTensorAlignment}) {
-      const GuardedBytes workspace(kernel->WorkspaceBytes(), shift);
+      const GuardedBytes workspace(backend, kernel->WorkspaceBytes(), shift);
       kernel->Run({in, out, workspace.data()});
+      backend.Synchronize();
       INFO(op.name << ": workspace of " << kernel->WorkspaceBytes() << " bytes, " << shift
                    << " bytes into a page");
       REQUIRE(workspace.GuardsAreWhole());
@@ -88,7 +95,7 @@ void CheckKernelBounds(Backend& cpu, const Graph& graph, const InputBytes& input
   for (const auto& [id, bytes] : inputs) {
     if (IsWritten(graph, id)) continue;  // running statistics
     INFO(graph.tensor(id).name << ", an input");
-    REQUIRE(std::equal(bytes.begin(), bytes.end(), address(id)));
+    REQUIRE(tensors[static_cast<size_t>(id)]->Holds(bytes));
   }
 }
 

@@ -43,8 +43,8 @@ class OpRunner {
   TensorId Output(const std::string& name, Shape shape, DType dtype);
 
   // Builds the program on first use; outputs are filled with 0xff bytes before each run, so that an
-  // element nobody wrote shows (NaN in every float type). The CPU's kernels are also held to their
-  // memory then (kernel_bounds.h).
+  // element nobody wrote shows (NaN in every float type). Kernels are also held to their memory
+  // then (kernel_bounds.h), on a GPU when EXP_LONG_TESTS is set.
   void Run();
   std::vector<float> Floats(TensorId id);  // any float type, widened
   std::vector<int32_t> Ints(TensorId id);

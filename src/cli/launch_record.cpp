@@ -102,7 +102,7 @@ void NameNoCode(const Launch& launch, const fs::path& work_dir, snapshot::CodeOp
   }
   for (fs::path& folder : outputs) {
     if (HoldsProgram(folder, launch))
-      AddWrittenByRuns(folder, launch, code.exclude);
+      AddWrittenByRuns(folder, launch, code.outputs);
     else
       code.outputs.push_back(std::move(folder));
   }

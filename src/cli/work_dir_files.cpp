@@ -38,6 +38,13 @@ bool IsNamed(std::string_view name, std::string_view stem, std::string_view endi
           between.find_first_not_of("0123456789abcdef", 1) == std::string_view::npos);
 }
 
+// A run's config is for its owner alone: it holds secrets as they were given.
+bool OthersMayRead(const fs::path& file) {
+  std::error_code error;
+  const fs::perms mode = fs::status(file, error).permissions();
+  return !error && (mode & (fs::perms::group_read | fs::perms::others_read)) != fs::perms::none;
+}
+
 }  // namespace
 
 WorkDirFiles ChooseWorkDirFiles(const fs::path& work_dir, const std::string& run_id,
@@ -56,8 +63,8 @@ std::vector<fs::path> FindWorkDirFiles(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (IsNamed(name, "config", ".yaml") || IsNamed(name, "metrics", ".jsonl"))
-      found.push_back(at->path());
+    const bool config = IsNamed(name, "config", ".yaml") && !OthersMayRead(at->path());
+    if (config || IsNamed(name, "metrics", ".jsonl")) found.push_back(at->path());
   }
   return found;
 }

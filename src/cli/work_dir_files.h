@@ -18,7 +18,7 @@ struct WorkDirFiles {
 WorkDirFiles ChooseWorkDirFiles(const std::filesystem::path& work_dir, const std::string& run_id,
                                 const std::string& config_text);
 
-// Those of a folder that may be such files, by their names.
+// Those of a folder that may be such files, by their names and, of configs, by their mode.
 std::vector<std::filesystem::path> FindWorkDirFiles(const std::filesystem::path& folder);
 
 }  // namespace xp::cli

@@ -27,6 +27,11 @@ is "$(changed)" "['helper.py', 'out', 'tracked.py']"
 "$exp" checkout @ "$dir/again" >/dev/null; cmp tracked.py "$dir/again/tracked.py"; cmp helper.py "$dir/again/helper.py"; rm -r "$dir/again"
 cd sub; run ../c.yaml --work-dir .. -- true
 has "$(changed)" "'helper.py'"; has "$(changed)" "'tracked.py'"
+# Another config.yaml that the program reads there is the user's, whether git tracks it or not.
+repo; echo 'lr: 1' >config.yaml; run c.yaml --work-dir . -- cat config.yaml
+is "$(changed)" "['config.yaml', 'out']"
+git add config.yaml; git commit -qm two; echo 'lr: 2' >config.yaml; chmod 600 config.yaml; run c.yaml --work-dir . -- cat config.yaml
+is "$(changed)" "['config.yaml', 'out']"
 
 # An experiment's folder, named as its work_dir from above: what git tracks there, and sources beside it, are code.
 repo; mkdir e; echo one >e/train.py; echo 'b: 1' >e/own.yaml; git add -A; git commit -qm two

@@ -43,6 +43,10 @@ const CLI::App* Asked(const CLI::App* app, std::string* command) {
 // What a person may have meant by a word that nothing is called: a command or an option of `app`.
 std::string Meant(const CLI::App* app, const std::string& word) {
   std::vector<std::string> names;
+  if (!word.starts_with('-') && word.find('=') != word.npos &&
+      app->get_option_no_throw("--set") != nullptr) {
+    return fmt::format("`--set {}`: each change behind a --set of its own;", word);
+  }
   if (word.starts_with('-')) {
     for (const CLI::Option* option : app->get_options())
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);

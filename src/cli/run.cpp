@@ -99,13 +99,20 @@ void CheckWhole(const Launch& launch) {
     Tell("warning: {}: {} [{}]\n", f.where, f.message, f.rule);
 }
 
+void RefuseExtraWords(const Options& options, const Context& context) {
+  const bool dashes =
+      std::find(context.argv.begin(), context.argv.end(), "--") != context.argv.end();
+  if (options.command.empty() || dashes) return;
+  const std::string& word = options.command[0];
+  const bool change = word.find('=') != word.npos;  // mmdetection's --cfg-options takes several
+  throw UsageError({.what = "`" + word + "` is one argument too many",
+                    .expected = "one config; another program's command line comes behind --",
+                    .next = change ? "--set " + word + ": each change behind a --set of its own"
+                                   : "exp run CONFIG -- COMMAND ARGS..."});
+}
+
 void Run(const Options& options, Context& context) {
-  bool dashes = std::find(context.argv.begin(), context.argv.end(), "--") != context.argv.end();
-  if (!options.command.empty() && !dashes) {
-    throw UsageError({.what = "`" + options.command[0] + "` is one argument too many",
-                      .expected = "one config; another program's command line comes behind --",
-                      .next = "exp run CONFIG -- COMMAND ARGS..."});
-  }
+  RefuseExtraWords(options, context);
   std::optional<Launch> made = MakeLaunch(options, context);
   if (!made) return;
   const Launch& launch = *made;

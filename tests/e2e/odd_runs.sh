@@ -209,6 +209,10 @@ refused 2 'error: there is no command `shwo`' "$exp" shwo
 has "$(cat out)" 'next: did you mean `show`? `exp --help`'
 refused 2 'error: nothing is called `--jsn`' "$exp" show --jsn
 has "$(cat out)" 'next: did you mean `--json`? `exp show --help`'
+refused 2 'error: nothing is called `a=2`' "$exp" config small.yaml --set optimizer.lr=0.1 a=2
+has "$(cat out)" 'next: `--set a=2`: each change behind a --set of its own; `exp config --help`'
+refused 2 'error: `a=2` is one argument too many' "$exp" run small.yaml --set optimizer.lr=0.1 a=2
+has "$(cat out)" 'next: --set a=2: each change behind a --set of its own'
 refused 2 'error: there is no command `chek`' "$exp" data chek
 refused 2 "error: a command is missing" "$exp"
 refused 2 "error: --device is given 2 times" "$exp" run small.yaml --device cpu --device cpu

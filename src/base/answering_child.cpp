@@ -19,8 +19,23 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{64} << 10;
 
-// What the library prints, and that it may end the process, is nobody's matter but the child's. The
-// program's files aren't for it to keep open: locks and pipes end with the program.
+// Files that are the program's: locks and pipes end with it, and so does the child, which hears of
+// the program's end by the socket's other side.
+void CloseAllBut(int socket) {
+  constexpr int kFirst = STDERR_FILENO + 1;
+  const auto after = static_cast<unsigned>(std::max(socket + 1, kFirst));
+  if (socket > kFirst) ::close_range(kFirst, static_cast<unsigned>(socket - 1), 0);
+  if (::close_range(after, UINT_MAX, 0) == 0) return;
+  // Linux before 5.9, or a container's filter of system calls. Above the limit there may be those
+  // that were opened before it was lowered.
+  constexpr long kMost = 65536;
+  const auto end = static_cast<int>(std::min(std::max(::sysconf(_SC_OPEN_MAX), 1024L), kMost));
+  for (int fd = kFirst; fd < end; ++fd) {
+    if (fd != socket) ::close(fd);
+  }
+}
+
+// What the library prints, and that it may end the process, is nobody's matter but the child's.
 void BecomeChild(int socket) {
   for (int signal : {SIGINT, SIGHUP, SIGTERM}) ::signal(signal, SIG_IGN);
   for (int signal : {SIGSEGV, SIGABRT, SIGILL, SIGBUS, SIGFPE, SIGALRM}) ::signal(signal, SIG_DFL);
@@ -33,9 +48,7 @@ void BecomeChild(int socket) {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fd != socket && (nowhere < 0 || ::dup2(nowhere, fd) < 0)) ::close(fd);
   }
-  constexpr int kFirst = STDERR_FILENO + 1;
-  if (socket > kFirst) ::close_range(kFirst, static_cast<unsigned>(socket - 1), 0);
-  ::close_range(static_cast<unsigned>(std::max(socket + 1, kFirst)), UINT_MAX, 0);
+  CloseAllBut(socket);
 }
 
 // A question's first byte says how many seconds the answer may take: a child that hangs longer ends
@@ -74,7 +87,10 @@ AnsweringChild::AnsweringChild(Answer answer) : answer_(std::move(answer)) {
   // Packets: a message comes whole, and the end of the one side is seen by the other.
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return;
   pid_ = ::fork();
-  if (pid_ == 0) Serve(ends[1], answer_);
+  if (pid_ == 0) {
+    ::close(ends[0]);
+    Serve(ends[1], answer_);
+  }
   ::close(ends[1]);
   if (pid_ > 0) {
     socket_ = ends[0];

@@ -157,6 +157,9 @@ std::string Advice(const std::error_code& code) {
 int RunApp(int argc, char** argv, void (*add)(Command app, Context& context)) {
   // A write beyond `ulimit -f` is an error that can be told, not the end of the program.
   ::signal(SIGXFSZ, SIG_IGN);
+  // Some daemons start programs with this one ignored: how children end couldn't be told, so that
+  // git, nvcc and a run's own command would seem to have failed.
+  ::signal(SIGCHLD, SIG_DFL);
   HoldClosedStreams();
   try {
     return Parse(argc, argv, add);

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "catch.h"
-#include "exp/base/answering_child.h"
 #include "exp/base/base64.h"
 #include "exp/base/child_process.h"
 #include "exp/base/error.h"
@@ -163,44 +162,6 @@ TEST_CASE("a child's lines: empty ones are lines, the end is none") {
   CHECK(child.at_end());
   xp::ChildProcess killed({"sh", "-c", "kill -9 $$"});
   CHECK(killed.Wait() == -1);
-}
-
-TEST_CASE("a child answers by a function of this program, until it ends or hangs") {
-  int asked = 0;
-  xp::AnsweringChild child([&](const std::string& question) {
-    if (question == "end") std::abort();
-    if (question == "hang") std::this_thread::sleep_for(std::chrono::seconds(100));
-    return question + std::to_string(++asked);
-  });
-  CHECK(child.Ask("a", 10) == "a1");
-  CHECK(child.Ask("", 10) == "2");
-  CHECK(asked == 0);  // what the child changes is its own
-  const std::string large(50000, 'x');
-  CHECK(child.Ask(large, 10) == large + "3");
-  CHECK_FALSE(child.Ask(std::string(100000, 'x'), 10));
-  CHECK(child.state() == xp::AnsweringChild::State::kAnswers);
-  CHECK_FALSE(child.Ask("end", 10));
-  CHECK(child.state() == xp::AnsweringChild::State::kEnded);
-  CHECK_FALSE(child.Ask("a", 10));
-  xp::AnsweringChild hangs([](const std::string&) {
-    std::this_thread::sleep_for(std::chrono::seconds(100));
-    return std::string();
-  });
-  const xp::Stopwatch watch;
-  CHECK_FALSE(hangs.Ask("a", 1));
-  CHECK(hangs.state() == xp::AnsweringChild::State::kHangs);
-  CHECK(watch.Seconds() < 30);
-}
-
-TEST_CASE("a child that answers keeps nothing of the program open") {
-  int pipe[2];
-  REQUIRE(::pipe(pipe) == 0);
-  xp::AnsweringChild child([](const std::string& question) { return question; });
-  REQUIRE(child.Ask("a", 10) == "a");
-  ::close(pipe[1]);
-  char byte = 0;
-  CHECK(::read(pipe[0], &byte, 1) == 0);  // the end: nobody else can write into it
-  ::close(pipe[0]);
 }
 
 TEST_CASE("a child that goes on without output is waited for no longer than was said") {

@@ -26,6 +26,10 @@ refused 2 "is another program's and left no checkpoint in its work_dir" evaluate
 refused 2 "--resume" "$exp" resume other
 has "$(cat out)" "-- COMMAND goes on with it"
 
+# Started by a program that ignores how its children end.
+(trap '' CHLD; refused 1 "failed: the program ended with code 3" "$exp" run small.yaml --name ignored -- sh -c 'exit 3')
+(trap '' CHLD; expect 0 " finished" "$exp" run small.yaml --name ignored -- true)
+
 # What can't be repeated, and what to do instead.
 none=$(sed -n 's/^run \([0-9a-f]*\) .*/\1/p' killed.log)
 refused 1 "was killed before its first epoch ended" "$exp" reproduce killed

@@ -38,7 +38,8 @@ void CloseAllBut(int socket) {
 // What the library prints, and that it may end the process, is nobody's matter but the child's.
 void BecomeChild(int socket) {
   for (int signal : {SIGINT, SIGHUP, SIGTERM}) ::signal(signal, SIG_IGN);
-  for (int signal : {SIGSEGV, SIGABRT, SIGILL, SIGBUS, SIGFPE, SIGALRM}) ::signal(signal, SIG_DFL);
+  for (int signal : {SIGSEGV, SIGABRT, SIGILL, SIGBUS, SIGFPE, SIGALRM, SIGIO})
+    ::signal(signal, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -51,8 +52,15 @@ void BecomeChild(int socket) {
   CloseAllBut(socket);
 }
 
+// While an answer is made nothing comes by the socket but the program's end, which then ends the
+// child (SIGIO), wherever it hangs.
+void EndWithProgram(int socket, bool on) {
+  static_cast<void>(::fcntl(socket, F_SETOWN, ::getpid()));
+  static_cast<void>(::fcntl(socket, F_SETFL, on ? O_ASYNC : 0));
+}
+
 // A question's first byte says how many seconds the answer may take: a child that hangs longer ends
-// itself, since the program that asked may have been killed.
+// itself, where the program's end came before it could be heard of.
 [[noreturn]] void Serve(int socket, const AnsweringChild::Answer& answer) noexcept {
   BecomeChild(socket);
   std::string message;
@@ -63,8 +71,10 @@ void BecomeChild(int socket) {
     if (n <= 0) ::_exit(0);
     message.resize(static_cast<size_t>(n));
     ::alarm(static_cast<unsigned char>(message[0]) + 1);
+    EndWithProgram(socket, true);
     message = "=" + answer(message.substr(1));  // so that no answer looks like the end
     message.resize(std::min(message.size(), kMostBytes));
+    EndWithProgram(socket, false);
     ::alarm(0);
     if (::send(socket, message.data(), message.size(), MSG_NOSIGNAL) < 0) ::_exit(1);
   }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 
 extern char** environ;
@@ -79,7 +80,8 @@ bool ChildProcess::Fill(double seconds) {
   at_end_ = at_end_ || pid_ <= 0 || buffer_.size() > kMostOutput;
   if (at_end_) return false;
   pollfd wait{out_, POLLIN, 0};
-  int milliseconds = static_cast<int>(std::max(0.0, seconds) * 1000);
+  // Up, so that the time has passed then: a caller who looks sees so.
+  const int milliseconds = static_cast<int>(std::ceil(std::max(0.0, seconds) * 1000));
   if (::poll(&wait, 1, milliseconds) <= 0) return false;
   char piece[4096];
   ssize_t n = ::read(out_, piece, sizeof(piece));

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <map>
 
+#include "exp/graph/backend.h"
+
 namespace xp::bench {
 namespace {
 
@@ -40,11 +42,11 @@ PowerMeter::PowerMeter(int cuda) : start_(Now()) {
     joules_ = Joules();
     return;
   }
-  nvml_ = snapshot::Nvml::Load();
+  nvml_ = snapshot::Nvml::Shared()->nvml;
   if (!nvml_) return;
-  std::vector<int> visible = snapshot::VisibleGpus(*nvml_);
-  if (static_cast<size_t>(cuda) >= visible.size()) return;
-  index_ = visible[static_cast<size_t>(cuda)];
+  const auto card = snapshot::CardOfCuda(*nvml_, cuda, graph::CudaPciBusId(cuda));
+  if (!card) return;
+  index_ = *card;
   thread_ = std::thread([this] {
     while (!stop_) {
       samples_.push_back(nvml_->Take(index_));
@@ -70,19 +72,21 @@ PowerSeen PowerMeter::Stop() {
 
 PowerSeen Summarise(const std::vector<snapshot::Nvml::Sample>& samples) {
   PowerSeen seen;
-  int powers = 0, clocks = 0;
+  int powers = 0, clocks = 0, told = 0;
   std::map<std::string, int> reasons;
   for (const snapshot::Nvml::Sample& s : samples) {
     if (s.power_mw) seen.watts += *s.power_mw / 1000.0, ++powers;
     if (s.sm_mhz) seen.sm_mhz += *s.sm_mhz, ++clocks;
     if (s.celsius) seen.celsius = std::max(seen.celsius, static_cast<double>(*s.celsius));
-    for (const std::string& reason : snapshot::ThrottleReasons(s.throttle)) ++reasons[reason];
+    told += s.throttle ? 1 : 0;
+    for (const std::string& reason : snapshot::ThrottleReasons(s.throttle.value_or(0))) {
+      ++reasons[reason];
+    }
   }
   if (powers > 0) seen.watts /= powers;
   if (clocks > 0) seen.sm_mhz /= clocks;
   for (const auto& [reason, count] : reasons) {
-    seen.throttled.push_back(
-        fmt::format("{} {:.0f} %", reason, 100.0 * count / static_cast<double>(samples.size())));
+    seen.throttled.push_back(fmt::format("{} {:.0f} %", reason, 100.0 * count / told));
   }
   return seen;
 }

@@ -52,6 +52,7 @@ BenchCall::BenchCall(const BenchCallOptions& options, const std::vector<std::str
                      const config::Resolved& matrix, const record::BenchRecord* continued)
     : options_(options),
       begun_ns_(bench::NowNs()),
+      nvml_(snapshot::Nvml::Shared()),
       environment_(MachineEnvironment(false)),
       matrix_(bench::ReadMatrix(matrix.root, Case{})),
       series_(&StopSignals::flag()) {

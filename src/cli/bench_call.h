@@ -13,6 +13,7 @@
 #include "exp/bench/speeds.h"
 #include "exp/config/load.h"
 #include "exp/record/bench_store.h"
+#include "exp/snapshot/nvml.h"
 #include "src/cli/bench_past.h"
 
 namespace xp::cli {
@@ -65,7 +66,8 @@ class BenchCall {
   void Finish();
 
   const BenchCallOptions& options_;
-  int64_t begun_ns_;  // this attempt
+  int64_t begun_ns_;                                    // this attempt
+  std::shared_ptr<const snapshot::Nvml::Loaded> nvml_;  // for all that ask it
   std::string environment_, device_, other_machine_;
   bench::Matrix matrix_;
   bench::StepSeries series_;

@@ -20,6 +20,7 @@
 #include "exp/graph/cuda_build.h"
 #include "exp/record/machine.h"
 #include "exp/record/store.h"
+#include "exp/snapshot/nvml.h"
 #include "src/cli/command.h"
 #include "src/cli/device_flag.h"
 #include "src/cli/doctor_past.h"
@@ -173,6 +174,7 @@ class Examination {
 
   doctor::Report Examine() {
     const LastWord last(&StopSignals::flag(), kGrace, [this] { ConcludeHanging(); });
+    const auto nvml = snapshot::Nvml::Shared();  // for all that ask it
     doctor::DoctorOptions d = Asked(options_);
     d.stop = &StopSignals::flag();
     d.on_finding = [this](const doctor::Finding& f) { Found(f); };

@@ -14,12 +14,14 @@
 #include "exp/base/error.h"
 #include "exp/base/printable.h"
 #include "exp/base/utf8.h"
+#include "exp/graph/backend.h"
 #include "exp/record/diff.h"
 #include "exp/record/reader.h"
 #include "exp/record/store.h"
 #include "exp/record/writer.h"
 #include "exp/snapshot/code.h"
 #include "exp/snapshot/gpu_sampler.h"
+#include "exp/snapshot/nvml.h"
 #include "exp/train/checkpoint.h"
 #include "exp/train/config_check.h"
 #include "src/cli/command.h"
@@ -29,6 +31,7 @@
 #include "src/cli/own_training.h"
 #include "src/cli/signals.h"
 #include "src/cli/tell.h"
+#include "src/train/device.h"
 
 namespace fs = std::filesystem;
 
@@ -64,9 +67,13 @@ std::unique_ptr<record::RunWriter> Open(const Launch& launch, const Prepared& p)
 }
 
 // Samples count on from the step that a run is resumed at, so that none stands twice.
-snapshot::GpuSamplerOptions SamplerOptions(double interval, int64_t first,
+snapshot::GpuSamplerOptions SamplerOptions(const Launch& launch, double interval,
                                            record::RunWriter& writer) {
+  const int64_t first = launch.resume_step;
+  const int cuda = launch.command.empty() ? train::CudaNumber(launch.device) : -1;
   return {.interval_seconds = interval,
+          .cuda = cuda,
+          .pci_bus_id = graph::CudaPciBusId(cuda),
           .on_value = [&writer, first](const std::string& name, int64_t n,
                                        double value) { writer.Point(name, first + n, value); },
           .on_warning = [&](const std::string& code,
@@ -245,7 +252,7 @@ void TrainRecorded(const Launch& launch, const Prepared& p, OwnTraining* own,
                    LaunchResult& result) {
   if (own != nullptr) own->RecordWith(writer);
   if (failed) std::rethrow_exception(failed);
-  snapshot::GpuSampler gpu(SamplerOptions(p.options.gpu_interval, launch.resume_step, writer));
+  snapshot::GpuSampler gpu(SamplerOptions(launch, p.options.gpu_interval, writer));
   if (own != nullptr) {
     const train::EndEvent end = own->Run(gpu);
     result.state = end.state;
@@ -270,6 +277,7 @@ void TrainRecorded(const Launch& launch, const Prepared& p, OwnTraining* own,
 LaunchResult Execute(const Launch& launch) {
   StopSignals signals("no run has begun");
   RefuseEarly(launch);
+  const auto nvml = snapshot::Nvml::Shared();  // for all that ask it
   Prepared p = Prepare(launch);
   { WorkDir can_be_made(p.work_dir); }  // what can't is told now; a kill from here on leaves none
   record::Store::OpenOrCreate(launch.store);  // what it can't be is told before data are hashed

@@ -210,9 +210,13 @@ class Examination {
 
   // What NVML says of CUDA's device; nullopt where it doesn't know it.
   std::optional<GpuState> CardOf(int cuda) const {
-    const std::vector<GpuState> devices = system_->QueryGpus().devices;
-    const auto i = static_cast<size_t>(cuda);
-    return i < devices.size() ? std::optional(devices[i]) : std::nullopt;
+    const std::shared_ptr<snapshot::Nvml> nvml = snapshot::Nvml::Shared()->nvml;
+    const std::optional<int> card =
+        nvml ? snapshot::CardOfCuda(*nvml, cuda, graph::CudaPciBusId(cuda)) : std::nullopt;
+    for (const GpuState& gpu : system_->QueryGpus().devices) {
+      if (gpu.index == card) return gpu;
+    }
+    return std::nullopt;
   }
 
   bool IsExclusive(int cuda) const {

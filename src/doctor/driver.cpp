@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "exp/base/leading_integer.h"
 #include "exp/doctor/checks.h"
@@ -113,13 +114,31 @@ bool HoldsPtx(const graph::CudaBuild& build, int capability) {
   });
 }
 
+std::string NameOf(const GpuState& gpu) {
+  return gpu.about.name.empty() ? "a card that tells no name" : gpu.about.name;
+}
+
+// "NVIDIA A40 and NVIDIA H200 (8)".
+std::string Counted(const std::map<std::string, int>& names) {
+  std::vector<std::string> words;
+  words.reserve(names.size());
+  for (const auto& [name, count] : names) {
+    words.push_back(count == 1 ? name : fmt::format("{} ({})", name, count));
+  }
+  return Listed(words);
+}
+
 Finding Code(const graph::CudaBuild& build, const GpuState& gpu, const std::string& driver_cuda) {
   const int capability = gpu.about.major * 10 + gpu.about.minor;
   Finding f{.id = fmt::format("gpu.{}.code", gpu.index), .group = "versions"};
-  f.found =
-      fmt::format("{}: compute capability {}.{}; this program holds code for {}, and {}",
-                  gpu.about.name, gpu.about.major, gpu.about.minor, Listed(build.machine_code),
-                  build.ptx.empty() ? "no PTX" : "PTX of " + Listed(build.ptx));
+  if (capability == 0) {
+    f.level = Level::kAbsent;
+    f.found = NameOf(gpu) + ": the driver doesn't tell its compute capability";
+    return f;
+  }
+  f.found = fmt::format("{}: compute capability {}.{}; this program holds code for {}, and {}",
+                        NameOf(gpu), gpu.about.major, gpu.about.minor, Listed(build.machine_code),
+                        build.ptx.empty() ? "no PTX" : "PTX of " + Listed(build.ptx));
   f.needed = fmt::format("machine code of {}x up to {}", gpu.about.major, capability);
   if (HoldsMachineCode(build, capability)) return f;
   const bool compiled = HoldsPtx(build, capability);
@@ -166,18 +185,17 @@ Findings CheckDriver(const Subject& s) {
   std::string kernel = KernelDriver(s.system);
   if (!gpus.loaded) return {NoDriver(s, gpus, kernel)};
   std::string driver = kernel.empty() ? gpus.driver : kernel;
-  std::vector<std::string> names;
-  names.reserve(gpus.devices.size());
+  std::map<std::string, int> names;
   std::vector<std::string> lost;
   for (const GpuState& gpu : gpus.devices) {
     const std::string& problem = gpu.about.problem;
-    names.push_back(problem.empty() ? gpu.about.name : "a card that doesn't answer");
+    ++names[problem.empty() ? NameOf(gpu) : "a card that doesn't answer"];
     if (!problem.empty()) lost.push_back(fmt::format("card {}: {}", gpu.index, problem));
   }
   Finding f{.id = "driver", .group = "versions"};
   f.found = fmt::format("{}{}; {}", driver.empty() ? "a driver that tells no version" : driver,
                         gpus.cuda_driver.empty() ? "" : ", runs CUDA " + gpus.cuda_driver,
-                        names.empty() ? "no GPU" : Listed(names));
+                        names.empty() ? "no GPU" : Counted(names));
   if (!kernel.empty() && !gpus.driver.empty() && kernel != gpus.driver) {
     f.level = Level::kError;
     f.found = fmt::format("kernel module {}, libraries {}", kernel, gpus.driver);

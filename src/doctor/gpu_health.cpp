@@ -13,6 +13,9 @@ using snapshot::Nvml;
 
 std::string Id(int index, const char* what) { return fmt::format("gpu.{}.{}", index, what); }
 
+// Known to be: of a card that doesn't tell how busy it is nothing can be said.
+bool IsIdle(const Nvml::Sample& now) { return now.gpu_percent && *now.gpu_percent < 10; }
+
 Finding Row(int index, const char* what) { return {.id = Id(index, what), .group = "health"}; }
 
 Finding Power(const GpuState& gpu) {
@@ -48,12 +51,12 @@ Finding Heat(const GpuState& gpu) {
   int celsius = *gpu.now.celsius;
   int slowdown = gpu.about.slowdown_celsius.value_or(0);
   if (slowdown <= 0) slowdown = 90;  // not told
-  f.found = fmt::format("{} C at rest", celsius);
+  f.found = fmt::format("{} C{}", celsius, IsIdle(gpu.now) ? " at rest" : "");
   f.needed = fmt::format("well below {} C, where it slows down", slowdown);
   f.numbers = {{"celsius", celsius}, {"slowdown_celsius", slowdown}};
   if (celsius >= slowdown - 2) {
     f.level = Level::kError;
-  } else if (celsius >= slowdown - 15 && gpu.now.gpu_percent.value_or(0) < 10) {
+  } else if (celsius >= slowdown - 15 && IsIdle(gpu.now)) {
     f.level = Level::kWarning;
   }
   if (f.level != Level::kOk) {
@@ -65,11 +68,15 @@ Finding Heat(const GpuState& gpu) {
 
 Finding Use(const GpuState& gpu) {
   Finding f = Row(gpu.index, "use");
-  int busy = gpu.now.gpu_percent.value_or(0);
+  const int busy = gpu.now.gpu_percent.value_or(0);
   auto used = static_cast<double>(gpu.now.memory_used.value_or(0));
   auto total = static_cast<double>(gpu.about.memory_bytes.value_or(0));
-  f.found = fmt::format("{} % busy", busy);
-  if (total > 0) f.found += fmt::format(", {} of {} in use", Gib(used), Gib(total));
+  const bool memory = total > 0 && gpu.now.memory_used;
+  f.found = gpu.now.gpu_percent ? fmt::format("{} % busy", busy)
+            : memory            ? "the card doesn't tell how busy it is"
+                                : "the card doesn't tell how busy and how full it is";
+  if (memory) f.found += fmt::format(", {} of {} in use", Gib(used), Gib(total));
+  if (!memory && !gpu.now.gpu_percent) f.level = Level::kAbsent;
   f.needed = "nobody else at work on it";
   if (gpu.about.compute_mode == 2) {
     f.level = Level::kError;
@@ -106,13 +113,20 @@ Finding Persistence(const GpuState& gpu) {
 
 Finding Clocks(const GpuState& gpu) {
   Finding f = Row(gpu.index, "throttle");
-  std::vector<std::string> reasons = snapshot::ThrottleReasons(gpu.now.throttle);
-  f.found = reasons.empty() ? "nothing holds its clocks down at rest" : Listed(reasons);
+  if (!gpu.now.throttle) {
+    f.level = Level::kAbsent;
+    f.found = "the card doesn't tell what holds its clocks down";
+    return f;
+  }
+  const std::vector<std::string> reasons = snapshot::ThrottleReasons(*gpu.now.throttle);
+  f.found = !reasons.empty()  ? Listed(reasons)
+            : IsIdle(gpu.now) ? "nothing holds its clocks down at rest"
+                              : "nothing holds its clocks down";
   if (gpu.now.sm_mhz && gpu.about.max_sm_mhz) {
     f.found += fmt::format("; {} of {} MHz", *gpu.now.sm_mhz, *gpu.about.max_sm_mhz);
     f.numbers = {{"sm_mhz", *gpu.now.sm_mhz}, {"max_sm_mhz", *gpu.about.max_sm_mhz}};
   }
-  if (!reasons.empty() && gpu.now.gpu_percent.value_or(0) < 10) {
+  if (!reasons.empty() && IsIdle(gpu.now)) {
     f.level = Level::kWarning;
     f.needed = "no reason to throttle while it is idle";
     f.why = "it will be slower than the card can be";
@@ -180,19 +194,19 @@ std::optional<Range> Over(const std::vector<Nvml::Sample>& samples, size_t first
 // What held the clocks down from a sample on.
 struct Held {
   uint64_t bits = 0;
-  double share = 0;  // of the samples
+  double share = 0;  // of the samples that tell
 };
 
 Held HeldDown(const std::vector<Nvml::Sample>& samples, size_t first) {
   Held out;
-  size_t held = 0;
+  int held = 0, told = 0;
   for (size_t i = first; i < samples.size(); ++i) {
-    out.bits |= samples[i].throttle;
-    held += snapshot::ThrottleReasons(samples[i].throttle).empty() ? 0 : 1;
+    if (!samples[i].throttle) continue;
+    out.bits |= *samples[i].throttle;
+    held += snapshot::ThrottleReasons(*samples[i].throttle).empty() ? 0 : 1;
+    ++told;
   }
-  if (samples.size() > first) {
-    out.share = static_cast<double>(held) / static_cast<double>(samples.size() - first);
-  }
+  if (told > 0) out.share = static_cast<double>(held) / told;
   return out;
 }
 

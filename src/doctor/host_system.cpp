@@ -184,7 +184,9 @@ class HostSystem : public System {
       out.why = "files of another machine are looked at";
       return out;
     }
-    std::shared_ptr<snapshot::Nvml> nvml = snapshot::Nvml::Load(&out.why);
+    const auto loaded = snapshot::Nvml::Shared();
+    const std::shared_ptr<snapshot::Nvml> nvml = loaded->nvml;
+    out.why = loaded->why;
     if (!nvml) return out;
     out.loaded = true;
     out.driver = nvml->driver();

@@ -30,7 +30,7 @@ LoadResult LoadDevice(graph::Backend& backend, graph::DType compute, int nvml_in
                       StopFlag stop) {
   LoadResult out;
   std::shared_ptr<snapshot::Nvml> nvml =
-      backend.is_cuda() ? snapshot::Nvml::Load() : std::shared_ptr<snapshot::Nvml>();
+      backend.is_cuda() ? snapshot::Nvml::Shared()->nvml : nullptr;
   out.seen.index = nvml_index;
   if (nvml) out.seen.about = nvml->Describe(nvml_index);
   bench::MatrixLoad load(backend, compute, backend.is_cuda() ? 8192 : 1024);

@@ -12,6 +12,8 @@ int CudaDeviceCount(std::string* reason) {
   return 0;
 }
 
+std::string CudaPciBusId(int) { return ""; }
+
 std::unique_ptr<Backend> CreateCudaBackend(const CudaOptions&) {
   throw UsageError({.what = "this exp was built without the CUDA backend",
                     .where = "--device cuda",

@@ -223,7 +223,7 @@ std::string CaptureEnvironment(const EnvironmentOptions& options, Redactor& reda
     if (!gpu.empty()) out["gpu"] = gpu;
   }
   if (options.python) {
-    json python = ProbePython();
+    json python = ProbePython(options.python_seconds);
     if (!python.empty()) out["python"] = python;
   }
   return out.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -1,7 +1,6 @@
 // GPUs and the libraries that compute on them, as the environment records them.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 
 #include "exp/base/library_version.h"
@@ -29,9 +28,9 @@ std::string VersionOf(std::initializer_list<const char*> files, const char* func
 
 json Describe(const Nvml& nvml, int index) {
   Nvml::Static d = nvml.Describe(index);
-  json out = {{"name", d.name},
-              {"uuid", d.uuid},
-              {"compute_capability", fmt::format("{}.{}", d.major, d.minor)}};
+  json out = {{"name", d.name}, {"uuid", d.uuid}};
+  if (!d.problem.empty()) out["problem"] = d.problem;
+  if (d.major > 0) out["compute_capability"] = fmt::format("{}.{}", d.major, d.minor);
   Put(out, "memory_bytes", d.memory_bytes);
   Put(out, "persistence_mode", d.persistence);
   Put(out, "ecc", d.ecc);
@@ -49,7 +48,7 @@ json Describe(const Nvml& nvml, int index) {
 }  // namespace
 
 json ProbeGpu() {
-  std::shared_ptr<Nvml> nvml = Nvml::Load();
+  const std::shared_ptr<Nvml> nvml = Nvml::Shared()->nvml;
   if (!nvml) return json::object();
   json devices = json::array();
   for (int i = 0; i < nvml->count(); ++i) devices.push_back(Describe(*nvml, i));
@@ -62,25 +61,6 @@ json ProbeGpu() {
   out["nccl"] = VersionOf({"libnccl.so.2", "libnccl.so"}, "ncclGetVersion", LibraryCall::kInt,
                           NcclVersionText);
   return out;
-}
-
-// One short child process, only when asked for (snapshot.python).
-json ProbePython() {
-  const char* command =
-      "python3 -c 'import sys,json\n"
-      "try:\n import importlib.metadata as m\n"
-      " p=sorted({(d.metadata[\"Name\"] or \"?\")+\"==\"+d.version for d in m.distributions()})\n"
-      "except Exception: p=[]\n"
-      "print(json.dumps({\"version\":sys.version.split()[0],\"path\":sys.executable,"
-      "\"packages\":p}))' 2>/dev/null";
-  std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command, "re"), ::pclose);
-  if (!pipe) return json::object();
-  std::string text;
-  char buffer[4096];
-  for (size_t n; (n = std::fread(buffer, 1, sizeof(buffer), pipe.get())) > 0;)
-    text.append(buffer, n);
-  json parsed = json::parse(text, nullptr, false);
-  return parsed.is_object() ? parsed : json::object();
 }
 
 }  // namespace xp::snapshot

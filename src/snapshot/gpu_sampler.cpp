@@ -15,18 +15,6 @@
 namespace xp::snapshot {
 namespace {
 
-// nvmlClocksThrottleReason* of nvml.h. Idle and application-clock settings are no trouble.
-struct Reason {
-  uint64_t bit;
-  const char *code, *text;
-};
-constexpr Reason kReasons[] = {
-    {0x04, "gpu.power_cap", "the power limit holds its clocks down"},
-    {0x08, "gpu.hw_slowdown", "the hardware has slowed it down (heat or power)"},
-    {0x20, "gpu.thermal_throttle", "heat holds its clocks down"},
-    {0x40, "gpu.hw_thermal_slowdown", "the hardware has slowed it down because of heat"},
-    {0x80, "gpu.power_brake", "an external power brake has slowed it down"},
-};
 constexpr int kNearCelsius = 2;
 
 struct Statistic {
@@ -46,6 +34,7 @@ struct GpuSampler::Impl {
   GpuSamplerOptions options;
   std::shared_ptr<Nvml> nvml;
   std::vector<int> devices;
+  int shown = 0;  // of Celsius()
   std::map<int, Nvml::Static> known;
   mutable std::mutex mutex;
   std::condition_variable wake;
@@ -86,6 +75,12 @@ void GpuSampler::Impl::CheckLimits(int device) {
 
 void GpuSampler::Impl::Sample(int device, int64_t n) {
   Nvml::Sample s = nvml->Take(device);
+  if (!s.problem.empty()) {
+    Warn(device, "gpu.lost",
+         fmt::format("nothing is told of it any more: {}; `nvidia-smi` and the kernel's log (Xid) "
+                     "may say why",
+                     s.problem));
+  }
   if (s.celsius) Value(device, "celsius", n, *s.celsius);
   if (s.power_mw) Value(device, "watts", n, *s.power_mw / 1000.0);
   if (s.sm_mhz) Value(device, "sm_mhz", n, *s.sm_mhz);
@@ -94,18 +89,16 @@ void GpuSampler::Impl::Sample(int device, int64_t n) {
   if (s.memory_percent) Value(device, "memory_percent", n, *s.memory_percent);
   if (s.memory_used)
     Value(device, "memory_gib", n, static_cast<double>(*s.memory_used) / (1 << 30));
-  Value(device, "throttle", n, static_cast<double>(s.throttle));
-  for (const Reason& r : kReasons) {
-    if (s.throttle & r.bit) Warn(device, r.code, r.text);
-  }
+  if (s.throttle) Value(device, "throttle", n, static_cast<double>(*s.throttle));
+  for (const ThrottleReason* r : ReasonsIn(s.throttle.value_or(0))) Warn(device, r->code, r->text);
   const Nvml::Static& d = known[device];
   if (s.celsius && d.slowdown_celsius && *s.celsius >= *d.slowdown_celsius - kNearCelsius) {
     Warn(device, "gpu.hot",
          fmt::format("{} C, it slows down at {} C", *s.celsius, *d.slowdown_celsius));
   }
-  if (s.celsius && device == devices.front()) {
+  if (device == shown) {
     std::lock_guard lock(mutex);
-    celsius = *s.celsius;
+    celsius = s.celsius;
   }
 }
 
@@ -124,10 +117,12 @@ void GpuSampler::Impl::Loop() {
 GpuSampler::GpuSampler(GpuSamplerOptions options) : impl_(std::make_unique<Impl>()) {
   impl_->options = std::move(options);
   if (impl_->options.interval_seconds <= 0) return;
-  impl_->nvml = Nvml::Load();
+  impl_->nvml = Nvml::Shared()->nvml;
   if (!impl_->nvml) return;
   impl_->devices = VisibleGpus(*impl_->nvml);
   if (impl_->devices.empty()) return;
+  impl_->shown = CardOfCuda(*impl_->nvml, impl_->options.cuda, impl_->options.pci_bus_id)
+                     .value_or(impl_->devices.front());
   for (int device : impl_->devices) {
     impl_->known[device] = impl_->nvml->Describe(device);
     impl_->CheckLimits(device);

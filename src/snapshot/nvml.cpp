@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -40,8 +41,8 @@ auto Fields(T& t) {
     return std::tie(t.corrected, t.uncorrected, t.retired_pages, t.retirement_pending,
                     t.remapped_corrected, t.remapped_uncorrected, t.remap_pending, t.remap_failed);
   } else {
-    return std::tie(t.celsius, t.power_mw, t.sm_mhz, t.memory_mhz, t.gpu_percent, t.memory_percent,
-                    t.pcie_generation, t.pcie_width, t.memory_used, t.throttle);
+    return std::tie(t.problem, t.celsius, t.power_mw, t.sm_mhz, t.memory_mhz, t.gpu_percent,
+                    t.memory_percent, t.pcie_generation, t.pcie_width, t.memory_used, t.throttle);
   }
 }
 
@@ -105,6 +106,7 @@ std::string AnswerOf(std::shared_ptr<NvmlLibrary>& library, const std::string& q
   if (blank == std::string::npos || !library) return "";
   const std::string of = question.substr(blank + 1);
   if (verb == "card") return fmt::format("{}", library->CardOfMig(of).value_or(-1));
+  if (verb == "place") return fmt::format("{}", library->CardAt(of).value_or(-1));
   const int index = static_cast<int>(LeadingInteger(of).value_or(-1));
   return verb == "describe" ? ToText(library->Describe(index))
          : verb == "errors" ? ToText(library->Errors(index))
@@ -118,10 +120,18 @@ struct Nvml::Asked {
   std::mutex mutex;
   std::unique_ptr<AnsweringChild> child;
   int starts = 0;
+  struct Failures {
+    int count = 0;
+    std::string problem;
+  };
+  std::map<int, Failures> failures;  // of cards
 
   Begin Start();
+  void Revive();
   // Where one card ends or hangs the child, another child may tell of the other cards.
   std::string Ask(const std::string& question);
+  // Empty where nothing is told of the card; `problem` says why.
+  std::string AskOf(const char* verb, int card, std::string* problem);
   std::string Problem() const;
 };
 
@@ -144,10 +154,28 @@ std::string Nvml::Asked::Problem() const {
 }
 
 std::string Nvml::Asked::Ask(const std::string& question) {
-  constexpr int kMostStarts = 3;
   const std::lock_guard lock(mutex);
-  if (child->state() != AnsweringChild::State::kAnswers && starts < kMostStarts) Start();
+  Revive();
   return child->Ask(question, kPatience).value_or("");
+}
+
+std::string Nvml::Asked::AskOf(const char* verb, int card, std::string* problem) {
+  constexpr int kMostFailures = 2;  // the first may be the driver's that was busy
+  const std::lock_guard lock(mutex);
+  Failures& failed = failures[card];
+  if (failed.count < kMostFailures) {
+    Revive();
+    if (auto told = child->Ask(fmt::format("{} {}", verb, card), kPatience)) return *told;
+    ++failed.count;
+    failed.problem = Problem();
+  }
+  *problem = failed.problem;
+  return "";
+}
+
+void Nvml::Asked::Revive() {
+  constexpr int kMostStarts = 16;
+  if (child->state() != AnsweringChild::State::kAnswers && starts < kMostStarts) Start();
 }
 
 Nvml::Nvml() : asked_(std::make_unique<Asked>()) {}
@@ -164,25 +192,40 @@ std::shared_ptr<Nvml> Nvml::Load(std::string* why) {
   return nvml;
 }
 
+std::shared_ptr<const Nvml::Loaded> Nvml::Shared() {
+  static std::mutex mutex;
+  static std::weak_ptr<const Loaded> in_use;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<const Loaded> loaded = in_use.lock();
+  if (loaded) return loaded;
+  auto fresh = std::make_shared<Loaded>();
+  fresh->nvml = Load(&fresh->why);
+  in_use = fresh;
+  return fresh;
+}
+
 Nvml::Static Nvml::Describe(int device) const {
-  auto told = FromText<Static>(asked_->Ask(fmt::format("describe {}", device)));
-  if (told) return *told;
   Static none;
-  const std::lock_guard lock(asked_->mutex);
-  none.problem = asked_->Problem();
-  return none;
+  return FromText<Static>(asked_->AskOf("describe", device, &none.problem)).value_or(none);
 }
 
 Nvml::Faults Nvml::Errors(int device) const {
-  return FromText<Faults>(asked_->Ask(fmt::format("errors {}", device))).value_or(Faults());
+  std::string problem;
+  return FromText<Faults>(asked_->AskOf("errors", device, &problem)).value_or(Faults());
 }
 
 Nvml::Sample Nvml::Take(int device) const {
-  return FromText<Sample>(asked_->Ask(fmt::format("take {}", device))).value_or(Sample());
+  Sample none;
+  return FromText<Sample>(asked_->AskOf("take", device, &none.problem)).value_or(none);
 }
 
 std::optional<int> Nvml::CardOfMig(const std::string& uuid) const {
   const auto card = LeadingInteger(asked_->Ask("card " + uuid));
+  return card && *card >= 0 ? std::optional(static_cast<int>(*card)) : std::nullopt;
+}
+
+std::optional<int> Nvml::CardAt(const std::string& pci_bus_id) const {
+  const auto card = LeadingInteger(asked_->Ask("place " + pci_bus_id));
   return card && *card >= 0 ? std::optional(static_cast<int>(*card)) : std::nullopt;
 }
 

@@ -25,6 +25,7 @@ struct Utilization {
 constexpr Unsigned kClockSm = 1, kClockMemory = 2;  // nvmlClockType_t
 constexpr Unsigned kTemperatureGpu = 0;             // nvmlTemperatureSensors_t
 constexpr Unsigned kThresholdSlowdown = 1;          // nvmlTemperatureThresholds_t
+constexpr int kGpuIsLost = 15;                      // nvmlReturn_t
 
 }  // namespace
 
@@ -65,6 +66,7 @@ struct NvmlLibrary::Api {
   int (*RetirementPending)(Device, int*) = nullptr;
   int (*RemappedRows)(Device, Unsigned*, Unsigned*, Unsigned*, Unsigned*) = nullptr;
   int (*HandleByUuid)(const char*, Device*) = nullptr;
+  int (*HandleByPlace)(const char*, Device*) = nullptr;
   int (*CardOfMig)(Device, Device*) = nullptr;
   int (*Index)(Device, Unsigned*) = nullptr;
   const char* (*ErrorText)(int) = nullptr;
@@ -137,6 +139,7 @@ void NvmlLibrary::Api::FindAll() {
   Find(RetirementPending, "nvmlDeviceGetRetiredPagesPendingStatus");
   Find(RemappedRows, "nvmlDeviceGetRemappedRows");
   Find(HandleByUuid, "nvmlDeviceGetHandleByUUID");
+  Find(HandleByPlace, "nvmlDeviceGetHandleByPciBusId_v2");
   Find(CardOfMig, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
   Find(Index, "nvmlDeviceGetIndex");
   Find(ErrorText, "nvmlErrorString");
@@ -189,12 +192,23 @@ int NvmlLibrary::count() const {
 
 std::optional<int> NvmlLibrary::CardOfMig(const std::string& uuid) const {
   Device instance = nullptr, card = nullptr;
-  Unsigned index = 0;
-  const bool found = api_->HandleByUuid && api_->CardOfMig && api_->Index &&
+  const bool found = api_->HandleByUuid && api_->CardOfMig &&
                      api_->HandleByUuid(uuid.c_str(), &instance) == 0 &&
-                     api_->CardOfMig(instance, &card) == 0 && api_->Index(card, &index) == 0;
-  return found && index < static_cast<Unsigned>(count()) ? std::optional(static_cast<int>(index))
-                                                         : std::nullopt;
+                     api_->CardOfMig(instance, &card) == 0;
+  return found ? IndexOf(card) : std::nullopt;
+}
+
+std::optional<int> NvmlLibrary::CardAt(const std::string& pci_bus_id) const {
+  Device card = nullptr;
+  const bool found = api_->HandleByPlace && api_->HandleByPlace(pci_bus_id.c_str(), &card) == 0;
+  return found ? IndexOf(card) : std::nullopt;
+}
+
+std::optional<int> NvmlLibrary::IndexOf(void* card) const {
+  Unsigned index = 0;
+  const bool told = api_->Index && api_->Index(card, &index) == 0;
+  return told && index < static_cast<Unsigned>(count()) ? std::optional(static_cast<int>(index))
+                                                        : std::nullopt;
 }
 
 Nvml::Static NvmlLibrary::Describe(int index) const {
@@ -202,7 +216,11 @@ Nvml::Static NvmlLibrary::Describe(int index) const {
   std::optional<Device> device = api_->Get(index, &out.problem);
   if (!device) return out;
   char text[96] = "";
-  if (api_->Name && api_->Name(*device, text, sizeof(text)) == 0) out.name = text;
+  if (api_->Name) {
+    const int status = api_->Name(*device, text, sizeof(text));
+    if (status == 0) out.name = text;
+    if (status == kGpuIsLost) out.problem = api_->Text(status);
+  }
   if (api_->Uuid && api_->Uuid(*device, text, sizeof(text)) == 0) out.uuid = text;
   if (api_->Capability) api_->Capability(*device, &out.major, &out.minor);
   MemoryInfo memory{};
@@ -270,10 +288,11 @@ Nvml::Faults NvmlLibrary::Errors(int index) const {
 
 Nvml::Sample NvmlLibrary::Take(int index) const {
   Nvml::Sample out;
-  std::optional<Device> device = api_->Get(index);
+  std::optional<Device> device = api_->Get(index, &out.problem);
   if (!device) return out;
   Unsigned a = 0;
   auto number = [&](std::optional<int>& target, int rc) {
+    if (rc == kGpuIsLost) out.problem = api_->Text(rc);
     if (rc == 0 && a <= INT_MAX) target = static_cast<int>(a);  // above: NVML_VALUE_NOT_AVAILABLE
   };
   if (api_->Temperature) number(out.celsius, api_->Temperature(*device, kTemperatureGpu, &a));

@@ -24,9 +24,11 @@ class NvmlLibrary {
   Nvml::Faults Errors(int device) const;
   Nvml::Sample Take(int device) const;
   std::optional<int> CardOfMig(const std::string& uuid) const;
+  std::optional<int> CardAt(const std::string& pci_bus_id) const;
 
  private:
   NvmlLibrary() = default;
+  std::optional<int> IndexOf(void* card) const;
   struct Api;
   std::unique_ptr<Api> api_;
 };

@@ -15,7 +15,7 @@ nlohmann::json ProbeMemory();
 nlohmann::json ProbeLibraries();
 std::string ProgramBuildId();
 nlohmann::json ProbeGpu();
-nlohmann::json ProbePython();
+nlohmann::json ProbePython(double seconds);
 
 std::string FirstLineOf(const std::string& file);
 std::string Trim(std::string text);

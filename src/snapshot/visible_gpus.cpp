@@ -1,4 +1,4 @@
-// Which of NVML's cards CUDA sees, and what holds their clocks down in words.
+// Which of NVML's cards CUDA sees.
 #include <cstdlib>
 #include <numeric>
 #include <sstream>
@@ -48,21 +48,13 @@ std::vector<int> VisibleGpus(const Nvml& nvml) {
   return visible;
 }
 
-std::vector<std::string> ThrottleReasons(uint64_t bits) {
-  struct Reason {
-    uint64_t bit;
-    const char* text;
-  };
-  static constexpr Reason kReasons[] = {{0x04, "power cap"},
-                                        {0x08, "hardware slowdown"},
-                                        {0x20, "heat"},
-                                        {0x40, "hardware slowdown, heat"},
-                                        {0x80, "external power brake"}};
-  std::vector<std::string> out;
-  for (const Reason& r : kReasons) {
-    if (bits & r.bit) out.emplace_back(r.text);
-  }
-  return out;
+std::optional<int> CardOfCuda(const Nvml& nvml, int cuda, const std::string& pci_bus_id) {
+  if (cuda < 0) return std::nullopt;
+  std::optional<int> card = pci_bus_id.empty() ? std::nullopt : nvml.CardAt(pci_bus_id);
+  if (card) return card;
+  const std::vector<int> visible = VisibleGpus(nvml);
+  const auto i = static_cast<size_t>(cuda);
+  return i < visible.size() ? std::optional(visible[i]) : std::nullopt;
 }
 
 }  // namespace xp::snapshot

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "catch.h"
@@ -98,6 +99,39 @@ TEST_CASE("a child that answers keeps nothing open where the kernel has no close
   REQUIRE(WIFEXITED(status));
   if (WEXITSTATUS(status) == kNoFilter) return;
   CHECK(WEXITSTATUS(status) == 4);  // the usual three and the one it answers by
+}
+
+TEST_CASE("a child that hangs ends with the program") {
+  int pipe[2];
+  REQUIRE(::pipe2(pipe, O_CLOEXEC) == 0);
+  const pid_t program = ::fork();
+  REQUIRE(program >= 0);
+  if (program == 0) {
+    xp::AnsweringChild child([](const std::string& question) {
+      if (question == "hang") std::this_thread::sleep_for(std::chrono::seconds(100));
+      return std::to_string(::getpid());
+    });
+    const int pid = std::atoi(child.Ask("", 10).value_or("").c_str());
+    static_cast<void>(::write(pipe[1], &pid, sizeof(pid)));
+    ::alarm(1);  // ends it as a kill does, while it waits
+    child.Ask("hang", 100);
+    ::_exit(0);
+  }
+  int status = 0, pid = 0;
+  REQUIRE(::read(pipe[0], &pid, sizeof(pid)) == sizeof(pid));
+  REQUIRE(::waitpid(program, &status, 0) == program);
+  REQUIRE(WIFSIGNALED(status));
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  // Who takes it over may leave it as a zombie, which computes nothing: it has no memory.
+  auto lives = [pid] {
+    std::ifstream memory("/proc/" + std::to_string(pid) + "/statm");
+    int pages = 0;
+    return memory >> pages && pages > 0;
+  };
+  const xp::Stopwatch watch;
+  while (lives() && watch.Seconds() < 10) ::usleep(10000);
+  CHECK_FALSE(lives());
 }
 
 }  // namespace

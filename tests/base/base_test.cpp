@@ -171,6 +171,9 @@ TEST_CASE("a child that goes on without output is waited for no longer than was 
   CHECK(child.at_end());
   CHECK(child.Wait(0.1) == xp::ChildProcess::kEnded);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  xp::ChildProcess silent({"sleep", "100"});
+  CHECK(silent.Rest(0.1).empty());
+  CHECK(silent.Wait(5) == -1);  // it was ended when the time had passed
   xp::ChildProcess floods({"sh", "-c", "yes | tr -d '\\n'"});
   CHECK(floods.Rest(20).size() > (size_t{16} << 20));
   CHECK(floods.Wait(0.1) == xp::ChildProcess::kEnded);

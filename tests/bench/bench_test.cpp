@@ -205,6 +205,8 @@ TEST_CASE("power and what held the clocks down") {
   CHECK(seen.watts == 600);
   CHECK(seen.celsius == 59);
   CHECK(seen.throttled == std::vector<std::string>{"power cap 30 %"});
+  samples.resize(20);  // the card was lost: of what isn't told no share is known
+  CHECK(Summarise(samples).throttled == std::vector<std::string>{"power cap 30 %"});
   CHECK(Summarise({}).watts == 0);
 }
 

@@ -191,6 +191,7 @@ inline FakeSystem HealthyMachine() {
   gpu.now.power_mw = 80000;
   gpu.now.sm_mhz = 345;
   gpu.now.gpu_percent = 0;
+  gpu.now.throttle = 1;  // idle
   gpu.now.memory_used = 600'000'000;
   s.gpus.devices.push_back(gpu);
   return s;

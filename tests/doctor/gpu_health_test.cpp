@@ -205,5 +205,51 @@ TEST_CASE("a card that tells no temperature to slow down at isn't hot") {
   CHECK(Get(CheckGpuHealth(s.Of(TestBuild())), "gpu.0.heat").level == Level::kOk);
 }
 
+TEST_CASE("what a card doesn't tell is absent, neither idle nor unhindered") {
+  FakeSystem s = HealthyMachine();
+  GpuState& gpu = s.gpus.devices[0];
+  auto row = [&](const char* id) { return Get(CheckGpuHealth(s.Of(TestBuild())), id); };
+  gpu.now.throttle.reset();
+  CHECK(row("gpu.0.throttle").level == Level::kAbsent);
+  CHECK(row("gpu.0.throttle").found == "the card doesn't tell what holds its clocks down");
+  gpu.now.gpu_percent.reset();  // as of a card that is split
+  CHECK(row("gpu.0.use").level == Level::kOk);
+  CHECK(row("gpu.0.use").found ==
+        "the card doesn't tell how busy it is, 0.6 GiB of 140 GiB in use");
+  gpu.now.memory_used.reset();
+  CHECK(row("gpu.0.use").level == Level::kAbsent);
+  CHECK(row("gpu.0.use").found == "the card doesn't tell how busy and how full it is");
+  gpu.now.gpu_percent = 3;
+  CHECK(row("gpu.0.use").found == "3 % busy");
+  LoadSeen seen;
+  snapshot::Nvml::Sample told, silent;
+  told.sm_mhz = 1000, told.throttle = 0x20;
+  seen.samples = {told, silent, silent, silent, told};
+  CHECK(Says(Get(CheckUnderLoad(seen), "gpu.0.load").found, "held down by heat 100 % of the time"));
+}
+
+TEST_CASE(
+    "a card that doesn't tell how busy it is isn't taken for idle, and one without a name has "
+    "one") {
+  FakeSystem s = HealthyMachine();
+  GpuState& gpu = s.gpus.devices[0];
+  auto row = [&](const char* id) { return Get(CheckAll(s.Of(TestBuild())), id); };
+  gpu.now.throttle = 0x20, gpu.now.celsius = 75;
+  CHECK(row("gpu.0.throttle").level == Level::kWarning);
+  CHECK(row("gpu.0.heat").level == Level::kWarning);
+  CHECK(row("gpu.0.heat").found == "75 C at rest");
+  for (const std::optional<int> busy : {std::optional(97), std::optional<int>()}) {
+    gpu.now.gpu_percent = busy;
+    CHECK(row("gpu.0.throttle").level == Level::kOk);
+    CHECK(row("gpu.0.heat").level == Level::kOk);
+    CHECK(row("gpu.0.heat").found == "75 C");
+  }
+  gpu.about.name.clear();
+  CHECK(row("driver").found == "580.159.03, runs CUDA 13.0; a card that tells no name");
+  gpu.about.major = 0;
+  CHECK(row("gpu.0.code").level == Level::kAbsent);
+  CHECK(Says(row("gpu.0.code").found, "doesn't tell its compute capability"));
+}
+
 }  // namespace
 }  // namespace xp::doctor

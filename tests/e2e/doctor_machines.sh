@@ -56,4 +56,22 @@ run GPU-1 580.159.03 later
 hasnt "$("$exp" show later)" "another state"
 out=$("$exp" diff first later --section machine --json)
 has "$out" '"driver"'; hasnt "$out" "gpu.0.power"
+
+# GPUs of which NVML doesn't tell one thing or another, or nothing any more: rows, and what is shown fits the schema.
+cc -shared -fPIC -o odd.so "$here/../snapshot/fake/fake_nvml.c"
+odd() { env EXP_NVML="$PWD/odd.so" "$@" "$exp" doctor --look --no-store --json >out 2>err || [ $? = 1 ] || [ $? = 4 ] || fail "$*: $(cat out err)"; fits doctor out; }
+for name in $(sed -n 's/^int \(nvml[A-Za-z0-9_]*\)(.*/\1/p' "$here/../snapshot/fake/fake_nvml.c"); do
+  odd FAKE_NVML_REFUSES="$name"
+  hasnt "$(cat out)" "capability 0.0"
+done
+for fault in "load" "1 ends"; do odd FAKE_NVML_FAULT="$fault" FAKE_NVML_GPUS=4; has "$(cat out)" "NVML ends the process that asks it"; done
+odd FAKE_NVML_GPUS=16; has "$(cat out)" "Fake A40 and Fake H200 (15)"
+odd FAKE_NVML_MIG=0; has "$(cat out)" "split into MIG instances"
+odd FAKE_NVML_LOST=/; has "$(cat out)" "card 0: GPU is lost"
+odd EXP_NVML=/nonexistent; has "$(cat out)" "no NVIDIA driver (/nonexistent"
+
+# A card that is lost while a run goes on: the run goes on, too, and says so.
+EXP_NVML=$PWD/odd.so FAKE_NVML_LOST=$PWD/lost "$exp" run a.yaml --name lost --set +snapshot.gpu_interval=0.05 -- \
+  sh -c 'sleep 0.5; touch lost; sleep 1' >/dev/null
+has "$("$exp" show lost --json)" "GPU 0 (Fake H200): nothing is told of it any more: GPU is lost"
 echo ok

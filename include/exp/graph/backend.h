@@ -132,5 +132,8 @@ std::unique_ptr<Backend> CreateCudaBackend(const CudaOptions& options);
 // Was the CUDA backend compiled in, and how many devices does the driver show? `reason` says why 0.
 bool CudaCompiledIn();
 int CudaDeviceCount(std::string* reason);
+// Where the device is plugged in, "0000:3B:00.0", by which other programs' numbers of it can be
+// found; empty where CUDA tells none.
+std::string CudaPciBusId(int device);
 
 }  // namespace xp::graph

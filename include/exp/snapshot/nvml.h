@@ -15,8 +15,17 @@ class Nvml {
  public:
   // nullptr where there is no driver, or none that answers within 30 s; `why` (may be null) says
   // what is wrong. The file is libnvidia-ml.so.1, or EXP_NVML names another one. All the others may
-  // be called by several threads; what isn't answered within 5 s is told by nobody.
+  // be called by several threads. What isn't answered within 5 s is told by nobody, and a card of
+  // which that is so twice isn't asked for again: the others go on being told of.
   static std::shared_ptr<Nvml> Load(std::string* why = nullptr);
+  struct Loaded {
+    std::shared_ptr<Nvml> nvml;
+    std::string why;
+  };
+  // The one that is in use, else one that is loaded now. A command that asks more than once holds
+  // it from its beginning on: its child is forked then, before memory, threads and CUDA contexts
+  // come that the child would keep, and one that hangs whoever asks it is waited for once.
+  static std::shared_ptr<const Loaded> Shared();
   ~Nvml();
 
   // What stays the same from minute to minute; what the card or the driver doesn't tell is absent.
@@ -41,10 +50,11 @@ class Nvml {
     std::optional<bool> remap_pending, remap_failed;
   };
   struct Sample {
+    std::string problem;  // as above: the card may be lost while it is watched
     std::optional<int> celsius, power_mw, sm_mhz, memory_mhz, gpu_percent, memory_percent;
     std::optional<int> pcie_generation, pcie_width;  // of the link now: it sleeps when idle
     std::optional<int64_t> memory_used;
-    uint64_t throttle = 0;  // nvmlClocksThrottleReason* bits
+    std::optional<uint64_t> throttle;  // nvmlClocksThrottleReason* bits
   };
 
   const std::string& driver() const { return driver_; }
@@ -55,6 +65,8 @@ class Nvml {
   Sample Take(int device) const;
   // The number of the card that a MIG instance ("MIG-41b36413-...") is a part of.
   std::optional<int> CardOfMig(const std::string& uuid) const;
+  // The number of the card at that place ("0000:3B:00.0", as CUDA tells it).
+  std::optional<int> CardAt(const std::string& pci_bus_id) const;
 
  private:
   Nvml();
@@ -70,8 +82,20 @@ class Nvml {
 // Enumeration"): its card.
 std::vector<int> VisibleGpus(const Nvml& nvml);
 
-// nvmlClocksThrottleReason* bits in words, those of idleness and of clocks set on purpose left out:
-// "power cap", "heat", ...; empty when nothing holds the clocks down.
+// NVML's number of CUDA's device `cuda`: of the card at that place, and where CUDA tells none
+// (empty) of the one that stands there among the visible ones.
+std::optional<int> CardOfCuda(const Nvml& nvml, int cuda, const std::string& pci_bus_id);
+
+// Why a card's clocks are held down: a bit of nvmlClocksThrottleReasons.
+struct ThrottleReason {
+  uint64_t bit;
+  const char* name;  // "power cap"
+  const char* code;  // of a run's warning
+  const char* text;  // what has happened to the card, as its end of a sentence
+};
+// Those of idleness and of clocks set on purpose are no trouble, and left out.
+std::vector<const ThrottleReason*> ReasonsIn(uint64_t bits);
+// Their names; empty when nothing holds the clocks down.
 std::vector<std::string> ThrottleReasons(uint64_t bits);
 
 }  // namespace xp::snapshot

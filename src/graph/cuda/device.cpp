@@ -122,4 +122,12 @@ int CudaDeviceCount(std::string* reason) {
   return count;
 }
 
+std::string CudaPciBusId(int device) {
+  if (device < 0 || device >= CudaDeviceCount(nullptr)) return "";
+  char text[32] = "";
+  const bool told = cudaDeviceGetPCIBusId(text, sizeof(text), device) == cudaSuccess;
+  if (!told) cudaGetLastError();
+  return told ? text : "";
+}
+
 }  // namespace xp::graph

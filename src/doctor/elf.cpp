@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <string_view>
@@ -38,6 +39,13 @@ class Image {
 };
 
 constexpr uint64_t kNowhere = UINT64_MAX;
+constexpr int kHighestIsaLevel = 5;  // above 4: of a processor that isn't known yet
+#ifndef PT_GNU_PROPERTY              // of glibc's elf.h since 2.32
+#define PT_GNU_PROPERTY 0x6474e553
+#endif
+#ifndef NT_GNU_PROPERTY_TYPE_0
+#define NT_GNU_PROPERTY_TYPE_0 5
+#endif
 // Far above what is in use: libtorch_cuda has 400,000 symbols. A symbol's version is a number of 15
 // bits, so there can't be more of those.
 constexpr int kMostEntries = 1 << 20, kMostSegments = 512;
@@ -82,6 +90,7 @@ class Parser {
     }
     file_.machine = header->e_machine;
     if (!ReadSegments(*header)) return No(why, "an ELF file that is damaged or was cut off");
+    ReadProperties();
     if (file_.is_static) return file_;
     for (const Elf64_Dyn& d : dynamic_) ReadEntry(d);
     ReadDefined();
@@ -109,6 +118,7 @@ class Parser {
         loads_.push_back(*segment);
       }
       if (segment->p_type == PT_DYNAMIC) dynamic = segment;
+      if (segment->p_type == PT_GNU_PROPERTY) properties_ = *segment;
       if (segment->p_type == PT_INTERP) file_.interpreter = image_.Text(segment->p_offset);
     }
     if (loads_.empty()) return false;
@@ -121,6 +131,31 @@ class Parser {
     }
     strings_ = Offset(Value(DT_STRTAB));
     return strings_ != kNowhere;
+  }
+
+  // "Linux Extensions to gABI", program properties, and the x86-64 psABI's: a note of GNU's, in
+  // which each property is a kind, a length and so many bytes, filled up to eight.
+  void ReadProperties() {
+    constexpr uint32_t kIsaNeeded = 0xc0008002;  // GNU_PROPERTY_X86_ISA_1_NEEDED
+    struct Property {
+      uint32_t kind, bytes;
+    };
+    constexpr uint64_t kName = 4;  // "GNU" and its end
+    const auto note = image_.At<Elf64_Nhdr>(properties_.p_offset);
+    if (properties_.p_type != PT_GNU_PROPERTY || file_.machine != EM_X86_64 || !note ||
+        note->n_type != NT_GNU_PROPERTY_TYPE_0 || note->n_namesz != kName) {
+      return;
+    }
+    const uint64_t begin = properties_.p_offset + sizeof(*note) + kName;
+    for (uint64_t at = begin; at + sizeof(Property) <= begin + note->n_descsz;) {
+      const auto property = image_.At<Property>(at);
+      if (!property) return;
+      const auto bits = image_.At<uint32_t>(at + sizeof(Property));
+      if (property->kind == kIsaNeeded && bits) {
+        file_.isa_level = std::min<int>(std::bit_width(*bits), kHighestIsaLevel);
+      }
+      at += sizeof(Property) + ((uint64_t{property->bytes} + 7) & ~uint64_t{7});
+    }
   }
 
   uint64_t Value(int64_t tag) const {
@@ -246,6 +281,7 @@ class Parser {
   size_t text_bytes_ = 0;
   std::vector<Elf64_Phdr> loads_;
   std::vector<Elf64_Dyn> dynamic_;
+  Elf64_Phdr properties_{};
   uint64_t strings_ = kNowhere;
   std::map<int, size_t> index_;  // of a symbol's version, into file_.versions
 };

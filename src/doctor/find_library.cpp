@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 
+#include "src/doctor/isa_level.h"
 #include "src/doctor/loader_cache.h"
 #include "src/doctor/text.h"
 
@@ -70,22 +71,28 @@ bool Fits(const System& system, const std::string& path, uint16_t machine) {
 }
 
 std::string FirstIn(const System& system, const std::vector<std::string>& folders,
-                    const std::string& soname, uint16_t machine) {
+                    const std::string& soname, const Search& search) {
+  const std::vector<std::string> better = HwcapFolders(search.isa_level);
   for (const std::string& folder : folders) {
+    for (const std::string& below : better) {
+      std::string path = fmt::format("{}/{}/{}", folder, below, soname);
+      if (Fits(system, path, search.machine)) return path;
+    }
     std::string path = fmt::format("{}/{}", folder, soname);
-    if (Fits(system, path, machine)) return path;
+    if (Fits(system, path, search.machine)) return path;
   }
   return "";
 }
 
 // Where the loader looks whatever the environment says.
-std::string FindInSystem(const System& system, const std::string& soname, uint16_t machine) {
+std::string FindInSystem(const System& system, const std::string& soname, const Search& search) {
   std::vector<std::string> folders;
   auto bytes = system.Bytes("/etc/ld.so.cache");
-  auto cached = bytes ? CachedPaths(bytes->bytes, soname) : std::nullopt;
+  auto cached =
+      bytes ? CachedPaths(bytes->bytes, soname, HwcapFolders(search.isa_level)) : std::nullopt;
   if (cached) {
     for (const std::string& path : *cached) {
-      if (Fits(system, path, machine)) return path;
+      if (Fits(system, path, search.machine)) return path;
     }
   } else {  // what ldconfig would make of it
     std::set<std::string> seen;
@@ -96,7 +103,7 @@ std::string FindInSystem(const System& system, const std::string& soname, uint16
         "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"}) {
     folders.emplace_back(usual);
   }
-  return FirstIn(system, folders, soname, machine);
+  return FirstIn(system, folders, soname, search);
 }
 
 // What the loader itself says of a token since glibc 2.33: `dl_platform="haswell"`.
@@ -117,7 +124,7 @@ std::string Diagnosed(const System& system, const std::string& name) {
 std::string LibToken(const System& system) {
   std::string told = Diagnosed(system, "dl_dst_lib");
   if (!told.empty()) return told;
-  const std::string libc = FindInSystem(system, "libc.so.6", OwnMachine(system));
+  const std::string libc = FindInSystem(system, "libc.so.6", {{}, {}, OwnMachine(system)});
   std::string folder = libc.substr(0, libc.rfind('/'));
   if (folder.starts_with("/usr/")) folder.erase(0, 4);
   if (!folder.starts_with("/lib")) folder = "/lib";
@@ -170,8 +177,8 @@ std::string FindLibrary(const System& system, const std::string& soname, const S
   std::vector<std::string> folders = search.rpath;
   AddList(system, system.Variable("LD_LIBRARY_PATH"), folders);
   folders.insert(folders.end(), search.runpath.begin(), search.runpath.end());
-  const std::string found = FirstIn(system, folders, soname, search.machine);
-  return found.empty() ? FindInSystem(system, soname, search.machine) : found;
+  const std::string found = FirstIn(system, folders, soname, search);
+  return found.empty() ? FindInSystem(system, soname, search) : found;
 }
 
 uint16_t OwnMachine(const System& system) {
@@ -184,7 +191,7 @@ uint16_t OwnMachine(const System& system) {
 }
 
 std::string FindOwnLibrary(const System& system, const std::string& soname) {
-  return FindLibrary(system, soname, {{}, {}, OwnMachine(system)});
+  return FindLibrary(system, soname, {{}, {}, OwnMachine(system), IsaLevel(system)});
 }
 
 }  // namespace xp::doctor

@@ -18,10 +18,12 @@ std::string WithTokens(const System& system, const std::string& text, const std:
 struct Search {
   std::vector<std::string> rpath, runpath;  // before LD_LIBRARY_PATH, and after it; tokens replaced
   uint16_t machine = 0;  // files for another one are passed over, as ld.so does; 0: any
+  int isa_level = 0;     // of IsaLevel: builds for more are passed over; 0: all are
 };
 
 // In the order of ld.so(8): DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, /etc/ld.so.cache (where there is
-// none, the folders of /etc/ld.so.conf), the usual ones. Empty: nowhere. A name with a slash is
+// none, the folders of /etc/ld.so.conf), the usual ones; of each the builds for newer processors
+// first (glibc-hwcaps). Empty: nowhere. A name with a slash is
 // taken as a path.
 std::string FindLibrary(const System& system, const std::string& soname, const Search& search = {});
 

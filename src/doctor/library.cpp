@@ -9,6 +9,7 @@
 #include "exp/doctor/checks.h"
 #include "exp/doctor/elf.h"
 #include "src/doctor/find_library.h"
+#include "src/doctor/isa_level.h"
 #include "src/doctor/text.h"
 
 namespace xp::doctor {
@@ -91,13 +92,16 @@ struct Lacking {
   std::vector<std::string> versions, libraries;
   std::vector<std::string> untold;  // versions of libraries that have none: ld.so only warns
   std::vector<std::string> broken;  // found, and what is wrong with them
+  std::vector<std::string> newer;   // built for processors that this one isn't
   std::string best;                 // of glibc and libstdc++ here
+  int isa_level = 0;                // of the processor here
 };
 
 // Goes through a file and all libraries below it, as the dynamic linker loads them.
 class Closure {
  public:
-  Closure(const System& system, const ElfFile& top, const std::string& path) : system_(system) {
+  Closure(const System& system, const ElfFile& top, const std::string& path)
+      : system_(system), isa_level_(IsaLevel(system)) {
     const bool there = system.Exists(top.interpreter);
     if (!top.interpreter.empty() && !there) out_.libraries.push_back(top.interpreter);
     has_musl_ = there && top.interpreter.find("/ld-musl-") != std::string::npos;
@@ -105,10 +109,12 @@ class Closure {
     while (!queue_.empty()) {
       Node node = std::move(queue_.front());
       queue_.pop_front();
+      CheckProcessor(node);
       Open(node);
       CheckVersions(node);
     }
     out_.best = Listed(here_);
+    out_.isa_level = isa_level_;
   }
   Lacking Result() && { return std::move(out_); }
 
@@ -132,7 +138,7 @@ class Closure {
   void Open(const Node& node) {
     std::string real = system_.RealPath(node.path);
     std::string origin = real.substr(0, real.rfind('/'));
-    Search search{{}, WithTokens(system_, node.elf.runpath, origin), node.elf.machine};
+    Search search{{}, WithTokens(system_, node.elf.runpath, origin), node.elf.machine, isa_level_};
     std::vector<std::string> handed_down = node.rpath;
     if (node.elf.runpath.empty()) {
       search.rpath = WithTokens(system_, node.elf.rpath, origin);
@@ -163,6 +169,12 @@ class Closure {
     }
   }
 
+  // The loader refuses what was built for newer processors and says so in itself.
+  void CheckProcessor(const Node& node) {
+    if (isa_level_ == 0 || node.elf.isa_level <= isa_level_) return;
+    out_.newer.push_back(fmt::format("{} is built for x86-64-v{}", node.path, node.elf.isa_level));
+  }
+
   void AddHere(const std::string& soname, const ElfFile& elf) {
     std::vector<NeededVersion> offers;
     for (const std::string& v : elf.defined) offers.push_back({soname, v, false, {}});
@@ -181,6 +193,7 @@ class Closure {
   }
 
   const System& system_;
+  const int isa_level_;    // of the processor here; 0: not known
   bool has_musl_ = false;  // the program is for musl, which is here
   Lacking out_;
   std::deque<Node> queue_;
@@ -195,6 +208,14 @@ Lacking Compare(const System& system, const ElfFile& elf, const std::string& pat
 }
 
 void Judge(const Lacking& lacking, Finding& f) {
+  if (!lacking.newer.empty()) {
+    f.level = Level::kError;
+    f.found +=
+        fmt::format("; {}; this processor is x86-64-v{}", Listed(lacking.newer), lacking.isa_level);
+    f.why = "the dynamic linker refuses to load it: \"CPU ISA level is lower than required\"";
+    f.fix = "get or build it for x86-64-v" + std::to_string(lacking.isa_level) + " or lower";
+    return;
+  }
   if (lacking.versions.empty() && lacking.libraries.empty() && lacking.broken.empty()) {
     if (lacking.untold.empty()) return;
     f.level = Level::kWarning;
@@ -259,7 +280,7 @@ Findings CheckLibrary(const System& system, const std::string& name) {
   // A bare name that is no file here is one for the loader.
   const bool soname =
       name.find('/') == std::string::npos && !system.Exists(name) && !IsLostLink(system, name);
-  if (soname) path = FindLibrary(system, name, {{}, {}, machine});
+  if (soname) path = FindLibrary(system, name, {{}, {}, machine, IsaLevel(system)});
   if (path.empty()) {
     return {CannotTell(name + ": no such file here, and the loader finds none by LD_LIBRARY_PATH, "
                               "/etc/ld.so.cache and the usual folders",
@@ -279,11 +300,12 @@ Findings CheckLibrary(const System& system, const std::string& name) {
     f.fix = "get or build it for this kind of machine";
     return {f};
   }
+  Lacking lacking = Compare(system, *elf, path);
   if (elf->is_static || elf->needed.empty()) {
     f.found = path + " needs no library";
+    Judge(lacking, f);
     return {f};
   }
-  Lacking lacking = Compare(system, *elf, path);
   f.needed = Listed(Newest(elf->versions));
   f.found = path + " needs " + (f.needed.empty() ? "no version in particular" : f.needed);
   if (!lacking.best.empty()) f.found += "; this system has " + lacking.best;

@@ -28,6 +28,8 @@ struct ElfFile {
   // nothing.
   std::vector<std::string> rpath, runpath;
   std::vector<NeededVersion> versions;
+  // The level of x86-64 without which the loader refuses it (its GNU property note); 0: not said.
+  int isa_level = 0;
   bool has_versions = false;         // it says which it offers
   std::vector<std::string> defined;  // versions that it offers
   // A 4-byte constant that it exports, such as cuDNN's parts do with their version.

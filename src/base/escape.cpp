@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cctype>
 
+#include "exp/base/printable.h"
 #include "exp/base/utf8.h"
 
 namespace xp {
 
 std::string EscapeHtml(std::string_view text) {
   std::string out;
-  for (char c : ValidUtf8(text)) {
+  for (char c : Printable(ValidUtf8(text), true)) {
     switch (c) {
       case '&':
         out += "&amp;";

@@ -42,6 +42,21 @@ std::string ValidUtf8(std::string_view text) {
   return out;
 }
 
+std::string_view Utf8Head(std::string_view text, size_t most) {
+  if (text.size() <= most) return text;
+  // The character at the cut begins at most three bytes before it; in what is no UTF-8, nowhere.
+  for (size_t begin = most; begin + 3 >= most; --begin) {
+    if ((static_cast<unsigned char>(text[begin]) & 0xC0) != 0x80) return text.substr(0, begin);
+    if (begin == 0) break;
+  }
+  return text.substr(0, most);
+}
+
+std::string Abridged(std::string_view text, size_t most) {
+  const std::string_view head = Utf8Head(text, most);
+  return head.size() < text.size() ? std::string(head) + "..." : std::string(head);
+}
+
 void AppendUtf8(std::string& out, uint32_t code) {
   auto more = [&](int shift) { out += static_cast<char>(0x80 | (code >> shift & 0x3f)); };
   if (code < 0x80) {

@@ -83,7 +83,7 @@ snapshot::GpuSamplerOptions SamplerOptions(const Launch& launch, double interval
 std::string Shortened(const std::string& value) {
   constexpr size_t kMost = 60;
   if (value.empty()) return "(absent)";
-  return value.size() <= kMost ? value : ValidUtf8(value.substr(0, kMost)) + "...";
+  return ValidUtf8(Abridged(value, kMost));
 }
 
 // Where our own trainer runs, files beside the commit (logs, say) change no number.

@@ -29,7 +29,7 @@ int ThreadCount(const Launch& launch) { return launch.threads > 0 ? launch.threa
 std::string FolderName(std::string name) {
   std::replace(name.begin(), name.end(), '/', '_');
   constexpr size_t kMost = 200;  // of 255 bytes that file systems have
-  return name.size() <= kMost ? name : ValidUtf8(name.substr(0, kMost));
+  return name.size() <= kMost ? name : ValidUtf8(Utf8Head(name, kMost));
 }
 
 void TakeConfig(const Launch& launch, snapshot::Redactor& redactor, record::RunInfo& info) {

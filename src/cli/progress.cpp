@@ -134,7 +134,7 @@ void Progress::OnWarning(const train::WarningEvent& e) {
   constexpr size_t kMost = 600;
   const bool cut = e.message.size() > kMost && e.message.find('\n') == std::string::npos;
   const std::string shown =
-      cut ? ValidUtf8(e.message.substr(0, kMost)) + "... (`exp show --json` has all of it)"
+      cut ? ValidUtf8(Utf8Head(e.message, kMost)) + "... (`exp show --json` has all of it)"
           : e.message;
   Line(fmt::format("warning [{}]: {}", e.code, Printable(shown, true)));
 }

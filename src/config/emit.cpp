@@ -358,9 +358,7 @@ std::string Brief(const Node& node, size_t limit) {
   writer.Write(cut, 0);
   std::string text = std::move(writer.out);
   if (text.size() <= limit && cut.size() == node.size()) return text;
-  size_t end = std::min(limit, text.size());
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end) + "...";
+  return std::string(Utf8Head(text, limit)) + "...";
 }
 
 }  // namespace xp::config

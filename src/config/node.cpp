@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 
 namespace xp::config {
 
@@ -282,8 +283,7 @@ std::vector<std::string> SplitPath(std::string_view path, const std::string& whe
   if (path.empty()) return keys;
   auto bad = [&](const std::string& what) {
     return UsageError(
-        {.what = what + " in the key `" + std::string(path.substr(0, 200)) +
-                 (path.size() > 200 ? "...`" : "`"),
+        {.what = what + " in the key `" + Abridged(path, 200) + "`",
          .where = where,
          .expected = "names joined by dots, such as optimizer.lr or a.0.\"key.with.dots\""});
   };

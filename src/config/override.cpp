@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "exp/config/canonical.h"
 #include "exp/config/schema.h"
 #include "src/config/merge.h"
@@ -32,13 +33,7 @@ size_t KeyEnd(std::string_view text) {
 }
 
 // An override in a message.
-std::string Cut(const std::string& text) {
-  constexpr size_t kMost = 200;
-  size_t end = std::min(kMost, text.size());
-  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
-    --end;
-  return end == text.size() ? text : text.substr(0, end) + "...";
-}
+std::string Cut(const std::string& text) { return Abridged(text, 200); }
 
 void SetOrigins(Node& node, const Origin& origin) {
   node.set_origin(origin);
@@ -281,7 +276,7 @@ Override ParseOverride(std::string_view text, const std::string& source,
   change.text = text;
   change.origin.source = InternName(source);
   auto fail = [&](const std::string& what) {
-    return UsageError({.what = fmt::format("{} in `{}`", what, text.substr(0, 80)),
+    return UsageError({.what = fmt::format("{} in `{}`", what, Abridged(text, 80)),
                        .where = source,
                        .expected = "key=value, +key=value, ~key or key+=[value]"});
   };

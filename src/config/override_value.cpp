@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "src/config/override.h"
 #include "src/config/scalar.h"
 
@@ -40,7 +41,7 @@ class ValueParser {
 
   [[noreturn]] void Fail(const std::string& what) const {
     throw UsageError({.what = fmt::format("{} at character {} of the value `{}`", what, at_ + 1,
-                                          text_.substr(0, 80)),
+                                          Abridged(text_, 80)),
                       .where = source_,
                       .expected = "a scalar, [1, 2], (1, 2), {a: 1} or a quoted string"});
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "exp/data/coco.h"
 #include "src/data/json_scanner.h"
 
@@ -264,7 +265,7 @@ class Parser {
 
   RawId Keep(RawId::Kind kind, const std::string& text) {
     constexpr size_t kLongest = 60;
-    coco_.texts.push_back(text.size() > kLongest ? text.substr(0, kLongest) + "..." : text);
+    coco_.texts.push_back(Abridged(text, kLongest));
     return {kind, static_cast<int64_t>(coco_.texts.size()) - 1};
   }
 

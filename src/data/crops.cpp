@@ -11,6 +11,7 @@
 #include "exp/base/file.h"
 #include "exp/base/parallel.h"
 #include "exp/base/system_advice.h"
+#include "exp/base/utf8.h"
 #include "exp/data/image_io.h"
 #include "exp/data/jpeg.h"
 
@@ -100,7 +101,7 @@ class Cutter {
         // Room for the id and the ending, within what a name may have (255 bytes).
         constexpr size_t kLongest = 200;
         const std::string stem = FolderName(fs::path(info.file_name).stem().string());
-        std::string file = fmt::format("{}_{}.jpg", stem.substr(0, kLongest), a.id);
+        std::string file = fmt::format("{}_{}.jpg", Utf8Head(stem, kLongest), a.id);
         WriteFileAtomic(out_ / FolderName(name) / file, EncodeJpeg(Cut(image, r), o_.quality));
       }
       std::lock_guard lock(mutex_);

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <sstream>
 
+#include "exp/base/utf8.h"
+
 namespace xp::doctor {
 namespace {
 
@@ -73,12 +75,8 @@ std::string Gib(double bytes) {
 
 Finding Shortened(Finding finding) {
   constexpr size_t kMost = 2000;
-  for (std::string* text : {&finding.found, &finding.needed, &finding.why, &finding.fix}) {
-    if (text->size() <= kMost) continue;
-    size_t end = kMost;
-    while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xC0) == 0x80) --end;
-    *text = text->substr(0, end) + "...";
-  }
+  for (std::string* text : {&finding.found, &finding.needed, &finding.why, &finding.fix})
+    *text = Abridged(*text, kMost);
   return finding;
 }
 

@@ -100,9 +100,7 @@ std::string Show(const Value& value, size_t limit) {
   if (const int64_t* i = std::get_if<int64_t>(&value)) return std::to_string(*i);
   std::string text = std::get<JsonText>(value).text;
   if (text.size() <= limit) return text;
-  size_t cut = limit;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
-  return fmt::format("{}... ({} bytes)", text.substr(0, cut), text.size());
+  return fmt::format("{}... ({} bytes)", Utf8Head(text, limit), text.size());
 }
 
 std::string ShowExact(const Value& value, size_t limit) {

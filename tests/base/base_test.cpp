@@ -137,6 +137,7 @@ TEST_CASE("versions of CUDA's libraries, by how each numbers them") {
 TEST_CASE("text for HTML and CSV") {
   CHECK(xp::EscapeHtml("<a href=\"x\">&") == "&lt;a href=&quot;x&quot;&gt;&amp;");
   CHECK(xp::EscapeHtml("\xff") == "\xef\xbf\xbd");
+  CHECK(xp::EscapeHtml(std::string_view("a\0\x1b[31m\n\u00e9", 10)) == "a\\x00\\x1b[31m\n\u00e9");
   CHECK(xp::CsvCell("plain text") == "plain text");
   CHECK(xp::CsvCell("a,b") == "\"a,b\"");
   CHECK(xp::CsvCell("say \"x\"\n") == "\"say \"\"x\"\"\n\"");
@@ -195,6 +196,18 @@ TEST_CASE("UTF-8 is told from what only looks like it, as RFC 3629 says") {
   }
   CHECK(xp::ValidUtf8("a\xff\xc3\xa9\xe2\x82z") ==
         "a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbdz");
+}
+
+TEST_CASE("a text is cut between characters") {
+  const std::string text = "a\u00e9\u20ac\U0001f600b";  // of 1, 2, 3, 4 and 1 bytes
+  const size_t ends[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11};
+  for (size_t most = 0; most < std::size(ends); ++most) {
+    CHECK(xp::Utf8Head(text, most) == text.substr(0, ends[most]));
+    CHECK(xp::Abridged(text, most) == text.substr(0, ends[most]) + (most < 11 ? "..." : ""));
+  }
+  const std::string other(9, '\x80');  // no UTF-8: cut where it is asked for
+  CHECK(xp::Utf8Head(other, 7) == other.substr(0, 7));
+  CHECK(xp::Utf8Head(other, 2) == other.substr(0, 2));
 }
 
 TEST_CASE("a walk follows links, but not those that go round") {

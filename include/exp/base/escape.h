@@ -6,7 +6,8 @@
 
 namespace xp {
 
-// Text as it stands in HTML, between tags or in a quoted attribute; what is no UTF-8 is replaced.
+// Text as it stands in HTML, between tags or in a quoted attribute; what is no UTF-8 is replaced,
+// control characters are shown as Printable does.
 std::string EscapeHtml(std::string_view text);
 
 // A cell of a CSV file (RFC 4180): in quotes where it holds a comma, a quote or a line end.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "exp/config/canonical.h"
 #include "src/config/python/evaluator.h"
 
@@ -12,13 +13,8 @@ namespace xp::config::python {
 void Evaluator::Fail(const Ast& at, const std::string& what, const std::string& next) const {
   // Reprs in it may be long.
   constexpr size_t kMost = 400;
-  size_t end = std::min(kMost, what.size());
-  while (end < what.size() && end > 0 && (static_cast<unsigned char>(what[end]) & 0xc0) == 0x80)
-    --end;
-  throw UsageError({.what = end < what.size() ? what.substr(0, end) + "..." : what,
-                    .where = At(at).Text(),
-                    .expected = "",
-                    .next = next});
+  throw UsageError(
+      {.what = Abridged(what, kMost), .where = At(at).Text(), .expected = "", .next = next});
 }
 
 void Evaluator::Step(const Ast& at) {

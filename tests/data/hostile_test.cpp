@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -354,10 +355,10 @@ TEST_CASE("a hundred thousand categories are read at once, one named as another 
     records += (i == 0 ? "" : ",") + std::string(R"({"id": )") + std::to_string(i) +
                R"(, "name": "c)" + std::to_string(i == 77 ? 5 : i) + "\"}";
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // others may use the machine
   CocoDataset set = LoadCoco(
       dir.Write("a.json", R"({"images": [], "annotations": [], "categories": [)" + records + "]}"));
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 5);
   CHECK(set.categories.size() == 100000);
   REQUIRE(set.problems.size() == 1);
   CHECK_THAT(set.problems[0].message, ContainsSubstring("category 77 is named `c5`"));

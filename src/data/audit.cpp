@@ -12,6 +12,8 @@
 
 #include "src/data/audit_content.h"
 #include "src/data/audit_findings.h"
+#include "src/data/class_names.h"
+#include "src/data/sample.h"
 
 namespace xp::data {
 namespace {
@@ -275,6 +277,11 @@ void AddContent(const AuditPart& part, const std::vector<FileCheck>& checks, Par
   report->content.formats.assign(formats.begin(), formats.end());
 }
 
+// Of a file that wasn't read: prefixes may be spelt in several ways, such as `images/`.
+std::string NormalPath(const std::string& prefix, const std::string& name) {
+  return std::filesystem::path(ImagePath(prefix, name)).lexically_normal().string();
+}
+
 // Images that two parts share: by content, or by path where contents weren't read.
 void AddLeaks(const AuditOptions& options, const std::vector<std::vector<FileCheck>>& checks,
               FindingList* findings) {
@@ -284,7 +291,7 @@ void AddLeaks(const AuditOptions& options, const std::vector<std::vector<FileChe
     for (size_t i = 0; i < part.dataset->images.size(); ++i) {
       const std::string& name = part.dataset->images[i].file_name;
       bool read = i < checks[p].size() && !checks[p][i].format.empty();
-      Hash128 key = read ? checks[p][i].hash : HashBytes(part.img_prefix + "/" + name);
+      Hash128 key = read ? checks[p][i].hash : HashBytes(NormalPath(part.img_prefix, name));
       auto [first, fresh] = seen.emplace(key, std::make_pair(p, i));
       if (fresh || first->second.first == p) continue;
       const AuditPart& other = options.parts[first->second.first];
@@ -296,13 +303,10 @@ void AddLeaks(const AuditOptions& options, const std::vector<std::vector<FileChe
   }
 }
 
-std::string ClassNames(const CocoDataset& dataset) {
-  std::string names;
-  for (size_t i = 0; i < dataset.categories.size(); ++i) {
-    if (i == 20) return names + fmt::format(", and {} more", dataset.categories.size() - i);
-    names += (i == 0 ? "" : ", ") + dataset.categories[i].name;
-  }
-  return names;
+std::string NamesOf(const CocoDataset& dataset) {
+  std::vector<std::string> names;
+  for (const Category& category : dataset.categories) names.push_back(category.name);
+  return ListOfNames(names);
 }
 
 void CompareClasses(const AuditOptions& options, FindingList* findings) {
@@ -315,15 +319,15 @@ void CompareClasses(const AuditOptions& options, FindingList* findings) {
       findings->Add(
           {"classes.differ",
            fmt::format("{} has {} classes ({}), {} has {} ({})", first.name,
-                       first.dataset->categories.size(), ClassNames(*first.dataset), part.name,
-                       part.dataset->categories.size(), ClassNames(*part.dataset)),
+                       first.dataset->categories.size(), NamesOf(*first.dataset), part.name,
+                       part.dataset->categories.size(), NamesOf(*part.dataset)),
            part.dataset->path, -1, -1, false});
     }
     int count = static_cast<int>(part.dataset->categories.size());
     if (options.num_classes >= 0 && count != options.num_classes) {
       findings->Add({"classes.head",
                      fmt::format("the head has {} classes, {} has {}: {}", options.num_classes,
-                                 part.name, count, ClassNames(*part.dataset)),
+                                 part.name, count, NamesOf(*part.dataset)),
                      options.num_classes_where, -1, -1, false});
     }
   }

@@ -1,7 +1,6 @@
 #include "exp/data/coco.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include <unordered_set>
 
 #include "exp/base/error.h"
+#include "src/data/class_names.h"
 #include "src/data/coco_raw.h"
 #include "src/data/json_scanner.h"
 
@@ -136,30 +136,32 @@ class Builder {
   }
 
   std::vector<Category> Select(const std::vector<Category>& all) const {
-    std::vector<Category> chosen;
+    std::unordered_map<std::string, const Category*> by_name;  // the first of a name
     std::vector<std::string> names, missing;
-    for (const Category& category : all) names.push_back(category.name);
+    for (const Category& category : all) {
+      by_name.emplace(category.name, &category);
+      names.push_back(category.name);
+    }
+    std::vector<Category> chosen;
+    std::unordered_set<int64_t> taken;
     for (const std::string& name : options_.classes) {
-      auto found =
-          std::find_if(all.begin(), all.end(), [&](const Category& c) { return c.name == name; });
-      if (found == all.end()) {
+      const auto found = by_name.find(name);
+      if (found == by_name.end()) {
         missing.push_back(name);
-      } else if (std::any_of(chosen.begin(), chosen.end(),
-                             [&](const Category& c) { return c.id == found->id; })) {
+      } else if (!taken.insert(found->second->id).second) {
         throw UsageError({.what = fmt::format("class `{}` is listed twice", name),
                           .where = out_->path,
                           .expected = "each of `classes` once",
                           .next = "remove one of the two"});
       } else {
-        chosen.push_back(*found);
+        chosen.push_back(*found->second);
       }
     }
     if (!missing.empty()) {
-      throw UsageError(
-          {.what = fmt::format("no category is named `{}`", fmt::join(missing, "`, `")),
-           .where = out_->path,
-           .expected = fmt::format("`classes` to name some of: {}", fmt::join(names, ", ")),
-           .next = "make `classes` agree with the annotation file"});
+      throw UsageError({.what = "no category is named " + ListOfNames(missing, "`"),
+                        .where = out_->path,
+                        .expected = "`classes` to name some of: " + ListOfNames(names),
+                        .next = "make `classes` agree with the annotation file"});
     }
     return chosen;
   }

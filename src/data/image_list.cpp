@@ -1,7 +1,6 @@
 #include "exp/data/image_list.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cctype>
 #include <charconv>
@@ -11,6 +10,8 @@
 #include <unordered_set>
 
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
+#include "src/data/class_names.h"
 #include "src/data/coco_raw.h"
 #include "src/data/json_scanner.h"
 #include "src/data/text_lines.h"
@@ -24,12 +25,10 @@ namespace fs = std::filesystem;
 class TextList {
  public:
   TextList(const fs::path& path, const fs::path& root, const std::vector<std::string>& classes)
-      : named_(!classes.empty()) {
+      : named_(!classes.empty()), labels_(classes) {
     list_.path = path.string();
     list_.root = root.string();
     list_.classes = classes;
-    for (size_t i = 0; i < classes.size(); ++i)
-      labels_.emplace(classes[i], static_cast<int32_t>(i));
   }
 
   ImageList Take() {
@@ -46,7 +45,7 @@ class TextList {
 
  private:
   void Add(const TextLine& line) {
-    auto split = SplitLabel(line.text, [&](const std::string& t) { return labels_.contains(t); });
+    auto split = labels_.SplitLabel(line.text);
     if (!split) {
       throw UsageError({.what = "a line without a label",
                         .where = Where(line),
@@ -55,8 +54,8 @@ class TextList {
                                     ? "write the label behind the file, after a space"
                                     : "write a space, not a comma, before the label"});
     }
-    auto label = labels_.find(split->second);
-    list_.labels.push_back(label != labels_.end() ? label->second : Number(split->second, line));
+    const std::optional<int32_t> label = labels_.Find(split->second);
+    list_.labels.push_back(label ? *label : Number(split->second, line));
     list_.files.push_back(std::move(split->first));
   }
 
@@ -68,12 +67,13 @@ class TextList {
     if (result.ec != std::errc() || result.ptr != word.data() + word.size() || label < 0 ||
         label >= end) {
       throw UsageError(
-          {.what = fmt::format("`{}` is not a label", word),
+          {.what = fmt::format("`{}` is not a label", Abridged(word, 60)),
            .where = Where(line),
            .expected = named_
                            ? fmt::format("one of the {} class names, or a number below that", end)
                            : "a number from 0",
-           .next = named_ ? "" : "list the names of the classes in `classes`"});
+           .next = named_ ? "mend the label, or name its class in `classes`"
+                          : "list the names of the classes in `classes`"});
     }
     while (static_cast<int32_t>(list_.classes.size()) <= label)
       list_.classes.push_back(std::to_string(list_.classes.size()));
@@ -85,7 +85,7 @@ class TextList {
   }
 
   const bool named_;
-  std::unordered_map<std::string, int32_t> labels_;  // by name
+  const ClassNames labels_;
   ImageList list_;
 };
 
@@ -100,7 +100,7 @@ class CocoLabels {
     std::unordered_map<std::string, int32_t> by_name;
     for (size_t i = 0; i < classes.size(); ++i)
       by_name.emplace(classes[i], static_cast<int32_t>(i));
-    std::unordered_set<std::string> there;
+    std::set<std::string> there;
     for (const RawCategory& c : raw_.categories) {
       Require(c.id, "the id of a category", c.offset);
       if (!c.has_name) continue;
@@ -116,8 +116,7 @@ class CocoLabels {
       throw UsageError(
           {.what = fmt::format("no category is named `{}`", name),
            .where = list_.path,
-           .expected = fmt::format("`classes` to name some of: {}",
-                                   fmt::join(std::set(there.begin(), there.end()), ", ")),
+           .expected = "`classes` to name some of: " + ListOfNames({there.begin(), there.end()}),
            .next = "make `classes` agree with the annotation file"});
     }
   }
@@ -255,11 +254,10 @@ std::vector<std::string> ImageNames(const fs::path& ann_file,
       AddCocoNames(ann_file, &names);
       return names;
     }
-    const std::unordered_set<std::string> known(classes.begin(), classes.end());
-    auto is_class = [&](const std::string& text) { return known.contains(text); };
+    const ClassNames known(classes);
     for (const TextLine& line : ReadTextLines(ann_file, "<file> <label> a line")) {
       if (line.text[0] == '#') continue;
-      if (auto split = SplitLabel(line.text, is_class)) names.push_back(std::move(split->first));
+      if (auto split = known.SplitLabel(line.text)) names.push_back(std::move(split->first));
     }
   } catch (const Error&) {  // what stands before the fault was named
   }

@@ -103,7 +103,8 @@ std::string NameHint(const std::string& prefix, const std::string& name, std::at
   if (name.find("://") != std::string::npos)
     return " (a URL: download the images, and name the files)";
   auto there = [&](const std::string& other) {
-    return other != name && fs::exists(ImagePath(prefix, other), error);
+    return other != name && other.find('\0') == std::string::npos &&
+           fs::is_regular_file(ImagePath(prefix, other), error);
   };
   const std::string plain = WithoutPercents(name);
   if (there(plain))

@@ -36,15 +36,4 @@ std::vector<TextLine> ReadTextLines(const std::filesystem::path& path,
   return lines;
 }
 
-std::optional<std::pair<std::string, std::string>> SplitLabel(
-    const std::string& line, const std::function<bool(const std::string&)>& is_class) {
-  constexpr std::string_view kSpace = " \t";
-  const size_t last = line.find_last_of(kSpace);
-  if (last == std::string::npos) return std::nullopt;
-  size_t at = line.find_first_of(kSpace);
-  while (at < last && !is_class(line.substr(at + 1))) at = line.find_first_of(kSpace, at + 1);
-  const size_t end = line.find_last_not_of(kSpace, at);  // the line doesn't begin with space
-  return std::pair(line.substr(0, end + 1), line.substr(at + 1));
-}
-
 }  // namespace xp::data

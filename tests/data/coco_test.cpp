@@ -1,10 +1,13 @@
 #include "exp/data/coco.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
 #include "catch.h"
 #include "exp/base/error.h"
+#include "exp/base/utf8.h"
 #include "tests/data/support.h"
 
 using namespace xp;
@@ -152,6 +155,35 @@ TEST_CASE("a malformed file's error says what to do, by what its writers usually
   CHECK_THAT(says(R"({"images": [{"id": "0012")" + rest), ContainsSubstring("policy: ignore"));
   for (const char* id : {R"("3f2b-01")", "null", "1.5", "99999999999999999999"})
     CHECK(says(std::string(R"({"images": [{"id": )") + id + rest) == "number them with integers");
+}
+
+TEST_CASE("long ids and many names are cut in messages, between characters") {
+  TempDir dir("cut");
+  std::string id = "a";
+  for (int i = 0; i < 100; ++i) id += "\u00e9";
+  const std::string one =
+      R"({"images": [{"id": 1, "file_name": "a.jpg", "width": 9, "height": 9}, {"id": ")" + id +
+      R"(", "file_name": "b.jpg"}], "annotations": [], "categories": [)";
+  std::string many = one;
+  for (int i = 0; i < 20'000; ++i) many += fmt::format(R"({{"id": {}, "name": "c{}"}},)", i + 1, i);
+  many.back() = ']';
+  const std::string path = dir.Write("a.json", many + "}");
+  CocoOptions options;
+  const CocoDataset dataset = LoadCoco(path, options);
+  REQUIRE(dataset.problems.size() == 1);
+  CHECK(IsValidUtf8(dataset.problems[0].message));
+  CHECK_THAT(dataset.problems[0].message, ContainsSubstring("..."));
+  for (int i = 0; i < 20'000; ++i) options.classes.push_back(fmt::format("c{}", 19'999 - i));
+  CHECK(LoadCoco(path, options).categories.front().id == 20'000);
+  for (std::string& name : options.classes) name += "x";
+  try {
+    LoadCoco(path, options);
+    FAIL("it has such classes");
+  } catch (const Error& e) {
+    CHECK_THAT(e.text().what, ContainsSubstring("`c19999x`"));
+    CHECK(e.text().what.ends_with("and 19980 more"));
+    CHECK(e.text().expected.ends_with("c19, and 19980 more"));
+  }
 }
 
 TEST_CASE("every truncation of a file is an error, never a crash") {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "catch.h"
 #include "exp/data/audit.h"
 #include "exp/data/image_list.h"
+#include "src/data/class_names.h"
 #include "src/data/name_hint.h"
 #include "tests/data/support.h"
 
@@ -58,6 +60,60 @@ TEST_CASE("the images that a list names are those that training reads") {
   CHECK(ReadImageList(whole, dir.path, classes).labels == std::vector<int32_t>{1, 0, 1});
 }
 
+TEST_CASE("a label is the longest class at a line's end, however long the line is") {
+  const ClassNames classes({"cat", "golden retriever", "retriever", "cat"});
+  const auto label = [&](const std::string& line) {
+    const auto split = classes.SplitLabel(line);
+    return split ? split->first + "|" + split->second : "none";
+  };
+  CHECK(label("a.jpg golden retriever") == "a.jpg|golden retriever");
+  CHECK(label("a.jpg \t old retriever") == "a.jpg \t old|retriever");
+  CHECK(label("golden retriever") == "golden|retriever");
+  CHECK(label("a.jpgcat 3") == "a.jpgcat|3");
+  CHECK(label("tomcat") == "none");
+  CHECK(label("cat") == "none");
+  CHECK(classes.Find("cat") == 0);
+  CHECK(classes.Find("retriever") == 2);
+  CHECK_FALSE(classes.Find("dog"));
+  std::string words = "a.jpg";
+  for (int i = 0; i < 1'000'000; ++i) words += " x";
+  const std::clock_t start = std::clock();
+  CHECK(classes.SplitLabel(words + " cat")->first == words);
+  CHECK(classes.SplitLabel(words)->second == "x");
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 5);
+}
+
+TEST_CASE("messages list some of many names") {
+  std::vector<std::string> names;
+  for (int i = 0; i < 23; ++i) names.push_back("c" + std::to_string(i));
+  CHECK(ListOfNames(names).ends_with("c18, c19, and 3 more"));
+  CHECK(ListOfNames({"a", "b"}, "`") == "`a`, `b`");
+  CHECK(ListOfNames({std::string(200, 'a')}).size() == 103);
+}
+
+TEST_CASE("an image in two parts is found without reading it, however its prefix is spelt") {
+  TempDir dir("spelt");
+  const std::string file = dir.Write(
+      "a.json",
+      R"({"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [], "categories": [{"id": 1, "name": "c"}]})");
+  const auto leaks = [&](const std::string& prefix, const std::string& other) {
+    AuditOptions options;
+    options.files = false;
+    for (const std::string& folder : {prefix, other}) {
+      AuditPart& part = options.parts.emplace_back();
+      part.img_prefix = folder;
+      part.dataset = std::make_shared<CocoDataset>(LoadCoco(file));
+    }
+    for (const Finding& f : Audit(options).findings)
+      if (f.code == "leak.content") return f.count;
+    return int64_t{0};
+  };
+  CHECK(leaks("images", "images/") == 1);
+  CHECK(leaks("images", "./other/../images") == 1);
+  CHECK(leaks("", ".") == 1);
+  CHECK(leaks("images", "others") == 0);
+}
+
 TEST_CASE("a file of nearly the name that isn't found is named") {
   TempDir dir("hint");
   auto there = [&](const std::string& name) {
@@ -93,6 +149,9 @@ TEST_CASE("a file of nearly the name that isn't found is named") {
     CHECK(hint(wanted) == " (but a1.JPG is there)");
   for (const char* wanted : {"a1.txt", "a2.jpg", "a.jpg", "a11.jpg"}) CHECK(hint(wanted).empty());
   CHECK(hint("a1.png", 0).empty());
+  // Folders are no images, nor is what stands before a NUL.
+  for (const char* name : {"sub/", "%00.jpg", "a1.JPG%00", "%2e", "x\\", "..\\"})
+    CHECK(hint(name).empty());
 }
 
 TEST_CASE("a file that may not be read is found without reading any") {

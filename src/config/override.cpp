@@ -189,11 +189,25 @@ class Applier {
       MergeInto(holder, over, "", dropped_);
       node = *holder.Find("v");
     } else {
+      DoubtText(node, path);
       Node next = change_.value;
       Supersede(node, Action::kOverridden, next);
       node = std::move(next);
     }
     if (!Equal(before, node)) ++changed_;
+  }
+
+  // mmengine's --cfg-options makes a list of `k=0,1,2`; here it is a text, as in YAML.
+  void DoubtText(const Node& list, const std::string& path) {
+    const Node& value = change_.value;
+    if (warnings_ == nullptr || !list.IsList() || !value.IsString()) return;
+    const std::string& text = value.AsString();
+    if (text.find(',') == std::string::npos || !change_.text.ends_with(text)) return;  // quoted
+    warnings_->push_back({"override-list",
+                          fmt::format("`{}` was a list and is now the text `{}`: write {}=[{}] for "
+                                      "a list, or quotes around a text",
+                                      path, Abridged(text, 80), path, Abridged(text, 80)),
+                          change_.origin.Text()});
   }
 
   void Append(Node& node, const std::string& path) {

@@ -116,6 +116,19 @@ TEST_CASE("an element in brackets is told with a dot") {
   CHECK(Json("a: 1\n", {"+b[0]=5"}) == R"({"a":1,"b[0]":5})");
 }
 
+TEST_CASE("a text in a list's place, as mmengine would write a list, is reported") {
+  const auto told = [](const std::string& change) -> std::string {
+    const Resolved resolved = LoadText("a: [0, 1]\nb: x\n", "t.yaml", {change});
+    return resolved.warnings.empty()
+               ? ""
+               : resolved.warnings[0].code + " " + resolved.warnings[0].message;
+  };
+  CHECK_THAT(told("a=0,1,2"), ContainsSubstring("override-list `a` was a list") &&
+                                  ContainsSubstring("write a=[0,1,2]"));
+  for (const char* fine : {"a=[0,1,2]", "a=(0,1,2)", "a='0,1,2'", "a=none given", "b=0,1,2"})
+    CHECK(told(fine).empty());
+}
+
 TEST_CASE("overrides without effect are reported") {
   Resolved resolved = LoadText("a: 1\nb: 2\n", "t.yaml", {"a=1", "b=3", "b=4"});
   REQUIRE(resolved.warnings.size() == 2);

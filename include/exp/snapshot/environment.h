@@ -7,9 +7,9 @@
 namespace xp::snapshot {
 
 struct EnvironmentOptions {
-  int threads = 0;                     // compute threads that the run will use
-  bool gpu = true;                     // ask NVML and the CUDA libraries
-  bool python = false;                 // list the packages of the interpreter on the PATH
+  int threads = 0;      // compute threads that the run will use
+  bool gpu = true;      // ask NVML and the CUDA libraries
+  bool python = false;  // list the packages of the interpreter on the PATH
   // That may take as long; on a network's disk many packages are read slowly.
   double python_seconds = 120;
   std::vector<std::string> variables;  // environment variables to keep besides the usual ones
